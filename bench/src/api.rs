@@ -1,8 +1,8 @@
 //! `cargo xtask bench api`: the embedded API with a large cluster in it.
 //!
-//! Everything goes through the service that `kube::Client` is given, in this process: 5,000 nodes
-//! and 100,000 pods that were created, bound and reported as running, then lists, then changes
-//! with many who watch. Memory is what is resident when all objects are there.
+//! Every request goes through the service of a `kube::Client` in this process: it creates, binds
+//! and reports as running 5,000 nodes and 100,000 pods, then lists, then changes pods while many
+//! watchers listen. The memory figure is the resident memory when all objects exist.
 
 mod client;
 mod objects;
@@ -39,7 +39,7 @@ pub struct Args {
 const NODES: usize = 5_000;
 const PODS: usize = 100_000;
 const NAMESPACES: usize = 50;
-/// A controller's watches, and far more than anybody has.
+/// A controller's watches, and far more than any real cluster has.
 const WATCHERS: [usize; 2] = [50, 10_000];
 
 /// One figure.
@@ -84,7 +84,7 @@ async fn measure(args: &Args) -> Result<Vec<Row>> {
 
 type AddRow<'a> = dyn FnMut(&str, f64, &'static str) + Send + 'a;
 
-/// Nodes that have registered, and pods that run on them.
+/// Creates namespaces, nodes and running pods, and reports the rates.
 async fn create_objects(client: &Client, args: &Args, add: &mut AddRow<'_>) -> Result<()> {
     for index in 0..NAMESPACES {
         client.post("/api/v1/namespaces", &objects::namespace(index)).await?;
@@ -134,7 +134,7 @@ async fn measure_lists(client: &Client, add: &mut AddRow<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How long it takes until everybody who watches pods has seen a change of one.
+/// Measures how long until every watcher of pods has received a change.
 async fn measure_watchers(
     client: &Client,
     watchers: usize,

@@ -1,4 +1,4 @@
-//! Where results belong.
+//! Describes the host of a benchmark run and names its results folder.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::host;
 
-/// Where and when this ran.
+/// The date and the host of a benchmark run.
 #[derive(Debug)]
 pub(crate) struct BenchHost {
     pub(crate) date: String,
@@ -23,12 +23,12 @@ impl BenchHost {
         let cpu =
             model.map_or_else(|| "unknown cpu".to_owned(), |(_, name)| name.trim().to_owned());
         let cores = host::cores();
-        // Tells machines apart without naming anybody's host.
+        // Distinguishes hosts without their names.
         let name = format!("{}-{cores}-cores", std::env::consts::ARCH);
         Self { date: host::today(), name, cpu, cores }
     }
 
-    /// `bench/results/<date>-<machine>`, made if it is not there.
+    /// Creates and returns `bench/results/<date>-<host>`.
     pub(crate) fn results_folder(&self) -> Result<PathBuf> {
         let results = host::repo().join("bench/results");
         let folder = results.join(format!("{}-{}", self.date, self.name));

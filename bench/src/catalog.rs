@@ -1,4 +1,4 @@
-//! The instance types of the measured workloads, as our decision code sees them.
+//! Builds the catalog of instance types for the measured workloads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use karpenter_operator::kwok::catalog;
 
 use crate::generate::Types;
 
-/// What the pools of these names can launch.
+/// Builds the catalog of `types` for the NodePools with these names.
 pub(crate) fn build_catalog(types: Types, pools: impl IntoIterator<Item = String>) -> Catalog {
     match types {
         Types::Kwok => catalog::catalog(catalog::built_in(), pools),
@@ -26,7 +26,7 @@ pub(crate) fn build_catalog(types: Types, pools: impl IntoIterator<Item = String
     }
 }
 
-/// The type with so many cores of upstream's scheduler benchmark (spec 20 §6.1).
+/// Builds the instance type with `cpu` cores of upstream's scheduler benchmark (spec 20 §6.1).
 fn fake_type(cpu: u32) -> InstanceType {
     let name = format!("fake-it-{}", cpu - 1);
     let memory = Quantity::from_units(i64::from(2 * cpu) << 30).with_notation(Notation::BinarySi);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench cluster`: the controller on a real control plane, beside upstream's.
+//! `cargo xtask bench cluster`: runs our controller and upstream's on real control planes.
 //!
 //! Each side gets control planes of its own, one after the other: etcd, kube-apiserver,
 //! kube-controller-manager and kube-scheduler, with the same kubelets, objects and steps.
@@ -58,7 +58,7 @@ pub struct Args {
     upstream_source: Option<PathBuf>,
 }
 
-/// A part of the script.
+/// A phase of the cluster benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Phase {
     ScaleUp,
@@ -67,13 +67,13 @@ pub enum Phase {
     Pending,
 }
 
-/// A phase, and how often it is done: each time by each side on a new control plane.
+/// A phase, and how many times each side runs it, each on a new control plane.
 struct PhaseRounds {
     phase: Phase,
     rounds: usize,
 }
 
-/// The scale-up is short, and what it takes differs the most from one time to the next.
+/// The phases and their rounds; scale-up is short and varies most between runs.
 const PHASE_ROUNDS: [PhaseRounds; 4] = [
     PhaseRounds { phase: Phase::ScaleUp, rounds: 3 },
     PhaseRounds { phase: Phase::ScaleDown, rounds: 1 },
@@ -130,8 +130,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(verdict)
 }
 
-/// Both sides of a phase are measured right after each other: what a machine can do changes within
-/// minutes, and what is said is how they compare.
+/// Both sides of a phase run right after each other: the speed of a host changes within minutes,
+/// and the results compare the sides.
 async fn measure(args: &Args) -> Result<Vec<Row>> {
     let mut found = CollectedFigures::default();
     let wanted = PHASE_ROUNDS.iter().filter(|chapter| args.selects(chapter.phase));

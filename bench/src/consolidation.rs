@@ -1,4 +1,4 @@
-//! One consolidation pass, made by upstream's program or by ours. Both print the same JSON.
+//! Runs one consolidation pass of upstream's program or of ours. Both print the same JSON.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::decision::{CaseFiles, Placement, oracle_command, plan_command, run_command};
 
-/// What would be removed or replaced. Fields that only one side has are 0 on the other.
+/// The commands of a consolidation pass. Fields that only one side has are 0 on the other.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsolidationDecision {
@@ -29,8 +29,8 @@ pub struct Command {
     pub candidates: Vec<String>,
     #[serde(deserialize_with = "list")]
     pub replacements: Vec<Replacement>,
-    /// Where pods go that find room on nodes that are there; others go to the replacement. Not kept
-    /// with recorded answers, which are about nodes.
+    /// The pods that move to existing nodes; the others go to the replacement. Not kept with
+    /// recorded answers, which are about nodes.
     #[serde(deserialize_with = "list", skip_serializing)]
     pub existing: Vec<Placement>,
     pub savings: f64,
@@ -54,7 +54,7 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// How we look for what can go.
+/// The consolidation search of our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
     Best,
@@ -62,7 +62,7 @@ pub enum Search {
 }
 
 impl Search {
-    /// As the option says it.
+    /// Returns the value of the option `--consolidation-search`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Best => "best",
@@ -78,19 +78,19 @@ impl ConsolidationDecision {
         self.commands.iter().fold(0.0, |sum, command| sum + command.savings)
     }
 
-    /// How many nodes go, and how many come.
+    /// Returns how many nodes the commands remove and how many they launch.
     pub fn node_counts(&self) -> (usize, usize) {
         let sum = |count: fn(&Command) -> usize| self.commands.iter().map(count).sum();
         (sum(|command| command.candidates.len()), sum(|command| command.replacements.len()))
     }
 
-    /// The nodes that go.
+    /// Returns the nodes that the commands remove.
     pub fn removed_nodes(&self) -> BTreeSet<&str> {
         self.commands.iter().flat_map(|one| &one.candidates).map(String::as_str).collect()
     }
 }
 
-/// What upstream decides, so many times.
+/// Runs upstream's consolidation pass `runs` times.
 pub fn run_upstream(
     oracle: &Path,
     files: &CaseFiles,
@@ -101,7 +101,7 @@ pub fn run_upstream(
     parse(&run_command(command, &[0])?)
 }
 
-/// What our command decides.
+/// Runs our consolidation pass.
 pub fn run_ours(
     karpenter: &Path,
     files: &CaseFiles,
@@ -110,7 +110,7 @@ pub fn run_ours(
     let mut command = plan_command(karpenter, files);
     command.args(["--consolidate", "--consolidation-search", search.name()]);
     command.arg("-f").arg(&files.snapshot);
-    // 1 says that something was left out.
+    // Exit code 1: an object was left out.
     let mut decisions = parse(&run_command(command, &[0, 1])?)?;
     decisions.pop().context("no decision was printed")
 }

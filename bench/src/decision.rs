@@ -1,4 +1,4 @@
-//! One decision, made by upstream's program or by ours. Both print the same JSON.
+//! Runs one scheduling decision of upstream's program or of ours. Both print the same JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -47,15 +47,15 @@ pub struct Placement {
 }
 
 impl Decision {
-    /// The pods that found a place.
+    /// Returns the pods that have a node in this decision.
     pub fn placed_pods(&self) -> impl Iterator<Item = &String> {
         let new = self.node_claims.iter().flat_map(|claim| &claim.pods);
         new.chain(self.existing.iter().flat_map(|placement| &placement.pods))
     }
 
-    /// The pods that found none: those that wait in the snapshot, those that were refused (a pod of
-    /// a leaving node waits nowhere), but the ones that were placed. Upstream leaves some pods out
-    /// without a word, so its errors alone do not tell.
+    /// Returns the pods without a node in this decision. Candidates are the pods that wait in the
+    /// snapshot and those with an error (a pod of a leaving node is not pending). Upstream leaves
+    /// some pods out without an error, so its errors are not enough.
     pub fn unplaced_pods(&self, waiting: &BTreeSet<String>) -> BTreeSet<String> {
         let mut unplaced: BTreeSet<String> =
             waiting.iter().chain(self.errors.keys()).cloned().collect();
@@ -66,7 +66,7 @@ impl Decision {
     }
 }
 
-/// A case as files that both sides read.
+/// The files of a case, which both sides read.
 #[derive(Debug)]
 pub struct CaseFiles {
     pub snapshot: PathBuf,
@@ -140,18 +140,18 @@ pub fn oracle_command(oracle: &Path, files: &CaseFiles) -> Command {
     command
 }
 
-/// What upstream decides, so many times.
+/// Runs upstream's scheduling decision `runs` times.
 pub fn run_upstream(oracle: &Path, files: &CaseFiles, runs: usize) -> Result<Vec<Decision>> {
     let mut command = oracle_command(oracle, files);
     command.arg(format!("-runs={runs}")).arg(&files.snapshot);
     parse(&run_command(command, &[0])?)
 }
 
-/// What our command decides.
+/// Runs our scheduling decision.
 pub fn run_ours(karpenter: &Path, files: &CaseFiles) -> Result<Decision> {
     let mut command = plan_command(karpenter, files);
     command.arg("-f").arg(&files.snapshot);
-    // 1 says that pods stay without a place.
+    // Exit code 1: pods have no node.
     parse_one(&run_command(command, &[0, 1])?)
 }
 
@@ -174,7 +174,7 @@ fn parse(text: &[u8]) -> Result<Vec<Decision>> {
     decisions.collect::<Result<_, _>>().context("this is no decision")
 }
 
-/// What a program prints, if it ends with one of these codes.
+/// Returns the stdout of a program that exits with an accepted code.
 pub(crate) fn run_command(mut command: Command, fine: &[i32]) -> Result<Vec<u8>> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.code().is_some_and(|code| fine.contains(&code)) {

@@ -2,7 +2,8 @@
 //! sides in one run.
 //!
 //! Each cluster is written to a file once. Each measurement is a process of its own that loads the
-//! file and then tells what the decision alone took: time, and peak memory over what was loaded.
+//! file and then reports the cost of the decision alone: time, and peak memory over what was
+//! loaded.
 
 mod limits;
 pub mod measure;
@@ -37,7 +38,7 @@ pub struct Args {
     runs: usize,
 }
 
-/// One side of a row.
+/// The results of one side in a row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SideResult {
@@ -57,7 +58,7 @@ pub struct SideResult {
 pub struct Heap {
     /// What the snapshot and the instance types hold.
     pub held_bytes: u64,
-    /// What a pass holds beside them, at most.
+    /// The most memory that a pass holds in addition, in bytes.
     pub peak_bytes: u64,
 }
 
@@ -76,13 +77,13 @@ pub struct Row {
     pub first: SideResult,
     /// A pass of `best` after which nothing has changed.
     pub unchanged_seconds: f64,
-    /// None where upstream is not asked.
+    /// None where upstream is not measured.
     pub upstream: Option<SideResult>,
 }
 
-/// Upstream decides again if it takes less than so many seconds.
+/// Upstream decides again if its first decision takes fewer seconds.
 const QUICK_SECONDS: f64 = 5.0;
-/// How often.
+/// How many more times.
 const MORE_RUNS: usize = 4;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -142,8 +143,8 @@ fn measure_ours<T: DeserializeOwned>(
     Ok(serde_json::from_slice(&run_command(command, &[0])?)?)
 }
 
-/// Upstream is not deterministic: where it is quick, the run of five that saves the most counts, as in
-/// `parity`. Time and memory are those of the first.
+/// Measures upstream's pass; a quick one decides five times, the best saving counts.
+/// Upstream is not deterministic; `parity` does the same. Time and memory are those of the first.
 fn measure_upstream(oracle: &Path, files: &CaseFiles) -> Result<SideResult> {
     let mut runs = consolidation::run_upstream(oracle, files, 1)?;
     let first = runs.first().cloned().context("no decision was printed")?;

@@ -1,8 +1,7 @@
 //! Random clusters, for comparing decisions and for measuring them.
 //!
-//! A [`Recipe`] says what kind of cluster, how large, and from which seed; the same recipe gives the
-//! same [`Case`] everywhere. A case is Kubernetes objects and the options that the decision is to be
-//! made with.
+//! A [`Recipe`] has the kind, the size and the seed of a cluster; the same recipe gives the same
+//! [`Case`] everywhere. A case has Kubernetes objects and the options of the decision.
 //!
 //! | profile | pods |
 //! |---|---|
@@ -68,7 +67,7 @@ pub enum Types {
     Fake400,
 }
 
-/// All that decides what is generated.
+/// All parameters of a generated cluster.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pub profile: Profile,
@@ -123,7 +122,7 @@ impl Recipe {
         case
     }
 
-    /// What the cluster has beyond its profile: as asked for, or drawn for `wide`.
+    /// Returns the features of the cluster: the requested ones, or drawn ones for `wide`.
     pub fn features(&self) -> Features {
         match self.features {
             Some(features) => features,
@@ -137,7 +136,7 @@ impl Recipe {
         }
     }
 
-    /// A short name that tells recipes of one set apart.
+    /// Returns a short name, unique within a set of recipes.
     pub fn name(&self) -> String {
         let profile = self.profile.to_possible_value().map(|value| value.get_name().to_owned());
         let nodes = if self.nodes > 0 { "-nodes" } else { "" };

@@ -1,4 +1,4 @@
-//! The only place where these commands touch the environment, the clock and the terminal.
+//! The only module of these commands that uses the environment, clock and terminal.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub fn repo() -> &'static Path {
     manifest.parent().unwrap_or(manifest)
 }
 
-/// A program that was built beside this one, with the same profile.
+/// Returns the path of a program in the folder of this one.
 pub(crate) fn sibling_program(name: &str) -> Result<PathBuf> {
     let here = std::env::current_exe().context("where is this program?")?;
     let path = here.with_file_name(name);
@@ -40,7 +40,7 @@ pub(crate) fn today() -> String {
     now().strftime("%Y-%m-%d").to_string()
 }
 
-/// One line of progress, on stderr. Nobody to read it is no reason to stop.
+/// Prints one line of progress to stderr; a closed stderr is no error.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -2,16 +2,15 @@
 //! that made them go to `bench/results`.
 //!
 //! - [`generate`]: random clusters from a seed.
-//! - [`decision`] and [`consolidation`]: what upstream's program or ours says about a cluster.
-//! - [`parity`]: are the decisions the same?
-//! - [`scheduling`] and [`disruption`]: how much faster, and with how much memory?
-//! - [`api`]: how fast and how large is the embedded API?
-//! - [`cluster`]: what does the controller cost on a real control plane?
+//! - [`decision`] and [`consolidation`]: runs upstream's program or ours on a cluster.
+//! - [`parity`]: compares the decisions.
+//! - [`scheduling`] and [`disruption`]: compares time and memory.
+//! - [`api`]: measures the embedded API.
+//! - [`cluster`]: measures the controller on a real control plane.
 //! - [`measure`]: one measurement of our own solve.
 //!
-//! Deliberately knows nothing of how a decision is made: both sides are programs that are given a
-//! file. The exceptions are the programs `solve` and `disrupt`, which measure ours without reading and
-//! printing.
+//! Contains no decision code: both sides are programs that read a file. The exceptions are the
+//! programs `solve` and `disrupt`, which measure our code without reading and printing.
 
 pub mod api;
 mod bench_host;

@@ -1,4 +1,4 @@
-//! A figure that must be reached, and whether it is.
+//! A figure that must be reached, and whether it was.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use crate::host;
 #[derive(Debug)]
 pub(crate) struct Limit {
     pub(crate) metric: String,
-    /// None where the run did not measure what it takes.
+    /// None where the run did not measure it.
     pub(crate) value: Option<f64>,
     pub(crate) bound: Bound,
 }
@@ -49,7 +49,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Prints the limits; the exit code says whether all were reached.
+/// Prints the limits; the exit code is failure if one is missed.
 pub(crate) fn print_limits(limits: &[Limit]) -> ExitCode {
     for limit in limits {
         host::print(&format!("{limit}\n"));

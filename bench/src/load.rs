@@ -1,4 +1,4 @@
-//! Reads a generated snapshot into what decisions work on.
+//! Loads a generated snapshot into core values.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -11,10 +11,10 @@ use karpenter_core::snapshot::Snapshot;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// When the generated clusters are looked at.
+/// The time of the decisions about generated clusters, in Unix seconds.
 pub(crate) const NOW_SECONDS: i64 = 1_700_100_000;
 
-/// The cluster in a file of the generator: a line of JSON after each `---`.
+/// Loads the snapshot in a file of the generator: JSON lines between `---`.
 pub(crate) fn load_snapshot(path: &Path) -> Result<Snapshot> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut objects = Objects::default();

@@ -1,7 +1,7 @@
 //! One measurement of our solve, in a process of its own: peak memory cannot be measured twice.
 //!
-//! Two programs share this: `solve` tells time and resident memory; `solve-heap` has an allocator
-//! that counts, which costs time, and tells exactly what the solve held on the heap.
+//! Two programs share this: `solve` reports time and resident memory; `solve-heap` has a counting
+//! allocator, which costs time, and reports exactly what the solve held on the heap.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +35,7 @@ pub struct Args {
     runs: usize,
 }
 
-/// What a measurement says.
+/// The result of one measurement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measurement {
@@ -50,7 +50,7 @@ pub struct Measurement {
     pub peak_rss_bytes: u64,
 }
 
-/// A snapshot that is ready to be solved.
+/// A loaded snapshot with all inputs of a solve.
 #[derive(Debug)]
 pub struct LoadedSnapshot {
     snapshot: Snapshot,
@@ -88,7 +88,7 @@ impl LoadedSnapshot {
     }
 }
 
-/// Solves and tells time and resident memory.
+/// Solves and returns time and resident memory.
 pub fn measure(args: &Args) -> Result<Measurement> {
     let loaded = LoadedSnapshot::new(args)?;
     let loaded_rss_bytes = memory_status_bytes("VmRSS:");
@@ -134,7 +134,7 @@ pub(crate) fn resident_bytes() -> u64 {
     memory_status_bytes("VmRSS:")
 }
 
-/// A size from the kernel; 0 where it tells none.
+/// Returns a size from `/proc/self/status`, in bytes; 0 if it is missing.
 pub(crate) fn memory_status_bytes(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -142,7 +142,7 @@ pub(crate) fn memory_status_bytes(name: &str) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Lets the kernel's high-water mark begin again, where it can.
+/// Resets the kernel's high-water mark of resident memory, if possible.
 pub(crate) fn reset_peak_memory() {
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,8 +1,8 @@
-//! Are our decisions upstream's decisions?
+//! Compares our scheduling decisions with upstream's.
 //!
 //! Each generated cluster goes to both sides. Upstream decides several times, because map order
-//! changes what it does; [`UpstreamRange`] is what all of its runs allow, and [`UpstreamRange::differences`] says
-//! how a decision of ours leaves that.
+//! changes its decisions; [`UpstreamRange`] holds the range of all its runs, and
+//! [`UpstreamRange::differences`] lists where our decision leaves it.
 
 mod consolidate;
 mod record;
@@ -25,8 +25,8 @@ use crate::host;
 use report::ComparisonResult;
 pub use upstream_range::{Difference, UpstreamRange};
 
-/// After a difference upstream is asked so many times more: what it does once in ten times is
-/// upstream's decision, too.
+/// How many more times upstream decides after a difference.
+/// What upstream does once in ten times is upstream's decision, too.
 const RETRY_FACTOR: usize = 5;
 
 #[derive(Debug, clap::Args)]
@@ -98,10 +98,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(report::compare_all(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
-/// A profile, how many pods wait, how many nodes are there.
+/// A profile, the number of pending pods and the number of nodes.
 type ClusterKind = (Profile, usize, usize);
 
-/// The clusters that the command line asks for.
+/// Returns the clusters that the command line selects.
 fn recipes(kinds: &[ClusterKind], args: &Args) -> Vec<Recipe> {
     let kinds = kinds.iter().filter(|kind| args.profile.is_none_or(|profile| profile == kind.0));
     let seeds = args.from..args.from + args.seeds;
@@ -120,7 +120,7 @@ fn recipes(kinds: &[ClusterKind], args: &Args) -> Vec<Recipe> {
         .collect()
 }
 
-/// How one cluster went.
+/// The comparison of one cluster.
 struct SchedulingComparison {
     result: ComparisonResult,
     nodes: usize,
@@ -175,7 +175,7 @@ fn compare(recipe: &Recipe, karpenter: &Path, args: &Args) -> Result<SchedulingC
     })
 }
 
-/// The pods of a snapshot that no node holds.
+/// Returns the pods of a snapshot without a node.
 pub(crate) fn pending_pods(objects: &[Value]) -> BTreeSet<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     objects
@@ -187,7 +187,7 @@ pub(crate) fn pending_pods(objects: &[Value]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A case as it is kept in `scenarios/parity`.
+/// Returns the answer of upstream in the form of `scenarios/parity`.
 pub(crate) fn recorded_answer(case: &Case, upstream: &UpstreamRange) -> Value {
     serde_json::json!({
         "flags": case.options.flags(),

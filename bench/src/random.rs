@@ -1,6 +1,6 @@
-//! A small seeded generator of random numbers, the same on every machine and for ever.
+//! A small seeded generator of random numbers, the same on every host.
 
-/// SplitMix64: one multiplication chain per number, good enough to draw workloads from.
+/// A SplitMix64 generator, good enough to draw workloads.
 #[derive(Clone, Debug)]
 pub struct SeededRng(u64);
 
@@ -38,7 +38,7 @@ impl SeededRng {
         fraction
     }
 
-    /// True in that share of cases.
+    /// Returns true with this probability.
     pub fn rng(&mut self, share: f64) -> bool {
         self.unit() < share
     }

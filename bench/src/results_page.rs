@@ -1,5 +1,5 @@
-//! The page of all results, `bench/results/README.md`: a section per command, which each command
-//! writes anew without touching those of the others.
+//! Writes the page of all results, `bench/results/README.md`. Each command rewrites its own
+//! section.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) struct Section<'a, R> {
 }
 
 impl<R: Serialize> Section<'_, R> {
-    /// Writes `bench/results/<date>-<machine>/<title>.json` and the section.
+    /// Writes `bench/results/<date>-<host>/<title>.json` and the section.
     pub(crate) fn save(&self) -> Result<()> {
         let bench_host = BenchHost::detect();
         let folder = bench_host.results_folder()?;
@@ -63,7 +63,7 @@ impl<R: Serialize> Section<'_, R> {
     }
 }
 
-/// The figures of a section that were kept on this machine and day; none if there are none.
+/// Returns the rows of a section saved today on this host, if any.
 pub(crate) fn load_saved<R: DeserializeOwned>(title: &str) -> Result<Vec<R>> {
     #[derive(Deserialize)]
     struct SavedRows<R> {

@@ -1,8 +1,9 @@
 //! `cargo xtask bench scheduling`: the workloads of spec 20 §6 and a few larger ones, on both
 //! sides in one run.
 //!
-//! Each workload is written to a file once. Each measurement is a process of its own that loads
-//! the file and then tells what the decision alone took: time, and peak memory over what was loaded.
+//! Each workload is written to a file once. Each measurement is a process of its own that loads the
+//! file and then reports the cost of the decision alone: time, and peak memory over what was
+//! loaded.
 
 mod limits;
 mod results;
@@ -43,7 +44,7 @@ pub struct Heap {
     pub allocated_bytes: u64,
 }
 
-/// One side of a row.
+/// The results of one side in a row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SideResult {
@@ -63,7 +64,7 @@ pub struct SideResult {
 pub struct Row {
     pub name: String,
     pub ours: SideResult,
-    /// None where upstream is not asked.
+    /// None where upstream is not measured.
     pub upstream: Option<SideResult>,
 }
 

@@ -1,4 +1,4 @@
-//! Which workloads a bench measures, beside whom, and how it goes through them.
+//! Selects the workloads and sides of a bench and measures them in turn.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Whether everything was measured, so that the figures are worth keeping.
+    /// Returns whether every workload and side is selected; only then results are saved.
     pub(crate) fn is_complete(&self) -> bool {
         self.only.is_empty() && !self.no_upstream
     }
@@ -31,7 +31,7 @@ impl Selection {
         self.oracle.as_deref().filter(|_| !self.no_upstream)
     }
 
-    /// Measures the chosen ones of `all` one after another, and prints a line for each.
+    /// Measures the selected workloads in turn and prints a line for each.
     pub(crate) fn measure_selected<W, R>(
         &self,
         all: &[W],
@@ -57,7 +57,7 @@ impl Selection {
         Ok(rows)
     }
 
-    /// A whole name means this one alone, other text all that contain it.
+    /// Returns whether `--only` selects `name`: exact names first, then substrings.
     fn is_selected(&self, name: &str, names: &[&str]) -> bool {
         let fits = |text: &String| {
             name == text || (!names.contains(&text.as_str()) && name.contains(text.as_str()))

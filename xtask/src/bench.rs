@@ -1,5 +1,5 @@
-//! `cargo xtask parity` and `cargo xtask bench`: builds both sides, then hands over to
-//! `karpenter-bench`, which finds our programs beside itself.
+//! `cargo xtask parity` and `cargo xtask bench`: builds both sides, then runs `karpenter-bench`,
+//! which finds our programs in its own folder.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ use crate::tools::{Tool, Toolbox};
 
 const BENCH: [&str; 4] = ["-p", "karpenter-bench", "--bin", "karpenter-bench"];
 
-/// Our decisions beside upstream's.
+/// Compares our decisions with upstream's.
 pub(crate) fn parity(options: &[OsString]) -> Result<()> {
     build_and_run("release", &["-p", "karpenter", "--bin", "karpenter"], "parity", options)
 }
@@ -32,7 +32,7 @@ pub(crate) fn bench(options: &[OsString]) -> Result<()> {
     build_and_run("dist", &needed, "bench", options)
 }
 
-/// The controller beside upstream's, which are both programs of their own.
+/// Builds our controller and upstream's, then measures both as processes.
 fn bench_cluster(options: &[OsString]) -> Result<()> {
     let profile = ["--profile", "dist"];
     let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);

@@ -119,7 +119,7 @@ Examples:
     Bench(ForwardedOptions),
 }
 
-/// Options that are not ours to know.
+/// The options that `karpenter-bench` or the swarm parses.
 #[derive(Debug, Args)]
 struct ForwardedOptions {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
@@ -137,7 +137,7 @@ struct TestArgs {
     skip: Vec<Step>,
 }
 
-/// Parses the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn run() -> Result<()> {
     match Cli::parse().command {
         Command::Test(args) => test::run(&args.only, &args.skip),

@@ -1,7 +1,7 @@
-//! Files in the repository that are written by the product's own binary.
+//! Writes the files in the repository that the product's own binary generates.
 //!
-//! Everything generated is one row of [`GENERATED_FILES`]. The binary prints, this module puts it in place
-//! or compares, so a generator can also be run by hand.
+//! Everything generated is one row of [`GENERATED_FILES`]. The binary prints, this module writes
+//! the file or compares, so a generator can also be run manually.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::tools::{Tool, Toolbox};
 use crate::{host, process};
 
-/// The output of `karpenter <args>` is the content of `file`.
+/// A file whose content is the output of `karpenter <args>`.
 struct GeneratedFile {
     args: &'static [&'static str],
     file: &'static str,
@@ -48,10 +48,10 @@ pub(crate) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Where the table of Kubernetes' kinds is kept.
+/// The path of the table of Kubernetes' kinds.
 const TYPE_TABLE_FILE: &str = "crates/apiserver/src/kinds/shapes.txt";
 
-/// The table as it is for the pinned Kubernetes. Not one of [`GENERATED_FILES`], for it takes Go.
+/// Generates the table for the pinned Kubernetes. Not in [`GENERATED_FILES`], for it takes Go.
 fn generate_type_table() -> Result<String> {
     let tool = Toolbox::from_env()?.ensure(Tool::Shapes)?;
     let text = process::output(std::process::Command::new(tool))?;
@@ -102,7 +102,7 @@ impl GeneratedFile {
     }
 }
 
-/// The text of a file, if it is there.
+/// Returns the text of a file, or `None` if it does not exist.
 fn read_if_exists(path: &Path) -> Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -111,8 +111,8 @@ fn read_if_exists(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The lines between the first and the last difference, at most a dozen of each side: enough to
-/// tell which change was forgotten.
+/// Returns the lines between the first and the last difference, at most a dozen of each side:
+/// enough to see which change was forgotten.
 fn difference(found: &str, wanted: &str) -> String {
     const LINES_MAX: usize = 12;
     let (found, wanted): (Vec<_>, Vec<_>) = (found.lines().collect(), wanted.lines().collect());

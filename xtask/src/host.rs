@@ -1,4 +1,4 @@
-//! The only place where these commands touch the environment, the clock and the terminal.
+//! The only module of these commands that uses the environment, clock and terminal.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ pub fn var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The variables in which cargo tells a program that it runs about the program's own package.
+/// Returns the variables that cargo sets about the program's own package.
 pub(crate) fn package_variables() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
@@ -43,10 +43,10 @@ pub fn cache_dir() -> anyhow::Result<PathBuf> {
     }
 }
 
-/// One line of progress, on stderr.
+/// Prints one line of progress to stderr.
 ///
-/// Not `eprintln!`: the test runner hides that until a test fails, and whoever waits minutes for
-/// a build has to see why. Nobody to read it is no reason to stop.
+/// Not `eprintln!`: the test runner hides that until a test fails, and a build that takes minutes
+/// has to show why. A closed stderr is no reason to stop.
 pub fn note(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

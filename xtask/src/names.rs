@@ -1,8 +1,8 @@
 //! `cargo xtask names`: every name that is visible outside its own module, with its path.
 //!
-//! The list serves the question of `docs/concepts/glossary.md`: does a reader who sees only the
-//! path and the name know what the item is? Fields, variants and methods are names, too; tests
-//! and private items are not in the list.
+//! The list serves the question of `docs/concepts/glossary.md`: can a reader of the path and the
+//! name alone understand the item? Fields, variants and methods are names, too; tests and private
+//! items are not in the list.
 
 use std::collections::BTreeSet;
 

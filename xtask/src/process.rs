@@ -13,9 +13,9 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let program = host::var("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
     let mut command = Command::new(program);
     command.args(args).current_dir(host::repo());
-    // Build scripts that ask for these (ring's) would be run again whenever somebody calls cargo with
-    // and without us in turn, and all that needs them would be built again, the control plane's
-    // client among it: eleven minutes with the profile `dist`.
+    // Build scripts that read these variables (ring's) would run again whenever cargo is called
+    // with and without us in turn, and all that needs them would be built again, the control
+    // plane's client among it: eleven minutes with the profile `dist`.
     for name in host::package_variables() {
         command.env_remove(name);
     }
@@ -32,7 +32,7 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command`, passes its output on as it comes, and lets `each` look at every line of it.
+/// Runs `command`, forwards its output as it is printed, and passes each line to `each`.
 ///
 /// Both streams go through one pipe: cargo names a test binary on stderr, the binary prints its
 /// result on stdout, and only one pipe keeps the two in order.
@@ -68,13 +68,13 @@ pub(crate) fn output(mut command: Command) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Whether `command` runs at all; for asking programs for their version.
+/// Returns whether `command` succeeds; for version checks of programs.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// The command line as one would type it.
+/// Returns the command line as a user would type it.
 fn command_line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or(command.get_program());

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check, in one order, each timed.
 //!
-//! The steps are the table in [`Step::action`]; this module runs them, skips what cannot run here,
-//! and says at the end what took how long.
+//! The steps are the table in [`Step::action`]; this module runs them, skips those that cannot run
+//! here, and prints at the end how long each took.
 
 mod slow_tests;
 
@@ -40,21 +40,21 @@ pub(crate) enum Step {
     E2e,
 }
 
-/// What a step does.
+/// The action of a step.
 enum StepAction {
     /// A cargo command. What resolves dependencies does so `--locked`: a stale `Cargo.lock` is a
     /// failure, and not rewritten in passing.
     Cargo(&'static [&'static str]),
     /// A cargo command that runs tests.
     Tests(&'static [&'static str]),
-    /// A function of ours.
+    /// A Rust function.
     Function(fn() -> Result<()>),
 }
 
 /// Why a step cannot run here.
 struct Unavailable {
     reason: String,
-    /// Nobody has to have it, not even CI.
+    /// Neither users nor CI need it.
     optional: bool,
 }
 
@@ -166,7 +166,7 @@ fn selected_steps(only: &[Step], skip: &[Step]) -> Vec<Step> {
         .collect()
 }
 
-/// Fails if a step cannot run that was asked for by name, or that CI must not skip.
+/// Fails if a selected step cannot run, or one that CI must not skip.
 fn check_all_can_run(steps: &[(Step, Option<Unavailable>)], only: &[Step], ci: bool) -> Result<()> {
     for (step, absent) in steps {
         if let Some(Unavailable { reason: why, optional }) = absent
@@ -211,7 +211,7 @@ fn unavailable_cargo(subcommand: &str, fix: &str) -> Option<Unavailable> {
     })
 }
 
-/// One line per step, and the total.
+/// Formats one line per step, and the total.
 fn result_table(outcomes: &[(Step, StepOutcome)], total: Duration) -> String {
     let row = |name: &str, took: Duration, remark: &str| {
         format!("{name:<8} {:>7.1} s{remark}", took.as_secs_f64())

@@ -1,4 +1,4 @@
-//! The real programs that tests and measurements start: built from source once, then cached.
+//! Builds the real programs that tests and measurements start, once from source, then cached.
 //!
 //! ```text
 //! tests/e2e/tools/<module>/go.mod, go.sum     pins, committed
@@ -8,11 +8,12 @@
 //! <cache>/tools/<program>-<version>-<key>/<program>
 //! ```
 //!
-//! The key is a hash of everything that decides what comes out (pins, source, flags, platform), so a
-//! changed pin builds anew beside the old one, and a cached program never has to be checked.
+//! The key is a hash of everything that decides the result (pins, source, flags, platform), so a
+//! changed pin builds a new program in addition to the old one, and a cached program never has to
+//! be checked.
 //!
 //! Invariant: a program is in the cache completely or not at all (it is renamed into place), and
-//! only one process builds at a time (a lock file), so parallel test binaries may all ask.
+//! only one process builds at a time (a lock file), so parallel test binaries may all call it.
 //!
 //! To move to another version: change the pins in the module's `go.mod`, run `go mod tidy` there,
 //! and change the recipe here.
@@ -59,12 +60,11 @@ struct Recipe {
     ldflags: &'static str,
     /// What `GOTOOLCHAIN` is, if not [`go::ENV`]'s `local`.
     toolchain: Option<&'static str>,
-    /// For people who wait: how long this takes on two cores.
+    /// How long the build takes on two cores, for the progress line.
     build_time: &'static str,
 }
 
-/// How the package of a module begins that is a program of our own, so that its source decides,
-/// too.
+/// The prefix of a package that is a program of our own, whose source also enters the key.
 const OWN_PACKAGE_PREFIX: &str = ".";
 
 const UPSTREAM: &str = "sigs.k8s.io/karpenter";
@@ -128,7 +128,7 @@ impl Tool {
             Self::Shapes => Recipe {
                 name: "shapes", package: "./shapes", build_time: "1 minute", ..KUBERNETES
             },
-            // Upstream asks for a newer Go than most have; Go brings it as a module.
+            // Upstream requires a newer Go than most have; Go brings it as a module.
             Self::Oracle => Recipe {
                 name: "oracle", version: "v1.15.0", module: "bench/oracle",
                 package: OWN_PACKAGE_PREFIX, ldflags: "-s -w", toolchain: Some("auto"), build_time: "2 minutes",
@@ -149,7 +149,7 @@ pub struct Toolbox {
     checkout: PathBuf,
     /// The Go command.
     go: PathBuf,
-    /// Takes lines of progress.
+    /// Prints a line of progress.
     print_progress: fn(&str),
 }
 
@@ -173,7 +173,7 @@ impl Toolbox {
         }
         let _lock = self.lock()?;
         if path.exists() {
-            return Ok(path); // whoever held the lock has built it
+            return Ok(path); // the last holder of the lock has built it
         }
         self.build(&recipe, &path)?;
         Ok(path)
@@ -190,7 +190,7 @@ impl Toolbox {
         Tool::ALL.into_iter().map(|tool| Ok((tool, self.ensure(tool)?))).collect()
     }
 
-    /// Why [`Self::ensure_all`] cannot work here, if so. A complete cache needs no Go.
+    /// Returns why [`Self::ensure_all`] cannot work here, if so. A complete cache needs no Go.
     pub fn check_can_build(&self) -> Result<()> {
         for tool in Tool::ALL {
             let recipe = tool.recipe();
@@ -221,8 +221,8 @@ impl Toolbox {
             .join(recipe.name))
     }
 
-    /// A hash of all that decides what is built, but of Go's own version: rebuilding everything
-    /// for each patch release of Go would cost more than it tells.
+    /// Hashes all that decides the build, except Go's own version: a rebuild of everything for each
+    /// patch release of Go would cost too much.
     fn cache_key(&self, recipe: &Recipe) -> Result<u64> {
         let mut hash = Fnv::new();
         for part in [recipe.name, recipe.version, recipe.package, recipe.ldflags] {
@@ -251,7 +251,7 @@ impl Toolbox {
         Ok(hash.0)
     }
 
-    /// Held by whoever builds, across processes. The system drops it if that process dies.
+    /// Taken by the process that builds. The system releases it if that process dies.
     fn lock(&self) -> Result<File> {
         let path = self.cache.join("lock");
         fs::create_dir_all(&self.cache)
@@ -291,7 +291,7 @@ impl Toolbox {
     }
 }
 
-/// The Go files of a module, in name order.
+/// Returns the Go files of a module, in name order.
 fn go_files(module: &Path) -> Result<Vec<PathBuf>> {
     let entries =
         fs::read_dir(module).with_context(|| format!("cannot read {}", module.display()))?;

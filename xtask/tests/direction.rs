@@ -1,4 +1,4 @@
-//! The direction of dependencies: a crate uses only crates of a lower layer.
+//! Checks the direction of dependencies: a crate uses only crates of a lower layer.
 //!
 //! ```text
 //! layer 0   api            core            apiserver

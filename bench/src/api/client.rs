@@ -1,5 +1,5 @@
-//! A client of the API in this process that costs next to nothing: requests are built by hand, and
-//! of answers only what is measured is looked at.
+//! A client of the API in this process that costs next to nothing: it builds requests itself and
+//! reads only the measured parts of responses.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use tower::Service as _;
 
 use crate::host::{self, Stopwatch};
 
-/// What `kubectl get` accepts.
+/// The `Accept` header of `kubectl get`.
 pub(super) const TABLE_MEDIA_TYPE: &str =
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
@@ -52,14 +52,14 @@ impl Environment for WallClock {
 #[derive(Debug, Clone)]
 pub(super) struct Client(Service);
 
-/// An answer that was read and thrown away.
+/// The duration and size of a response whose body was discarded.
 #[derive(Debug)]
 pub(super) struct TimedResponse {
     pub(super) took: Duration,
     pub(super) bytes: u64,
 }
 
-/// The events of a watch, as bytes.
+/// The event stream of a watch, as bytes.
 #[derive(Debug)]
 pub(super) struct WatchEvents(ResponseBody);
 

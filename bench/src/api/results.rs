@@ -1,4 +1,4 @@
-//! The table, and what must be reached.
+//! The table of API results and its limits.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
     .into()
 }
 
-/// Keeps the table.
+/// Saves the table and the limits.
 pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table = "| what | figure |\n|---|---:|\n".to_owned();
     for row in rows {

@@ -1,4 +1,4 @@
-//! What a snapshot and one consolidation pass over it hold on the heap. Slow: each allocation is
+//! Measures the heap memory of a snapshot and one consolidation pass. Slow: each allocation is
 //! counted.
 
 use clap::Parser as _;

@@ -1,4 +1,4 @@
-//! Time, resident memory and saving of consolidation passes.
+//! Measures time, resident memory and savings of consolidation passes.
 
 use clap::Parser as _;
 use karpenter_bench::disruption::measure::{self, Args};

@@ -1,4 +1,4 @@
-//! What one solve holds on the heap, at most, and how often it allocates. Slow: each is counted.
+//! Measures the peak heap memory and the allocations of one solve. Slow: each is counted.
 
 use clap::Parser as _;
 use karpenter_bench::measure::{self, Args, LoadedSnapshot};

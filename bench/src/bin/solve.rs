@@ -1,4 +1,4 @@
-//! Time and resident memory of one solve.
+//! Measures time and resident memory of one solve.
 
 use clap::Parser as _;
 use karpenter_bench::measure::{self, Args};

@@ -1,4 +1,4 @@
-//! The objects of the script, and questions about them.
+//! Creates, scales and counts the objects of the cluster benchmark.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +27,10 @@ const APPS: [(&str, u32, u32); 6] = [
     ("log", 100, 256),
 ];
 
-/// The app whose pods are spread over zones.
+/// The app whose pods spread over zones.
 const SPREAD_APP: &str = "cart";
 
-/// The label of nodes that the pool without capacity would make.
+/// The node label that only the NodePool without capacity has.
 const UNSATISFIABLE_LABEL: &str = "bench/nowhere";
 
 pub(super) struct ClusterClient {
@@ -42,13 +42,13 @@ impl ClusterClient {
         Self { client }
     }
 
-    /// The node class, the pool that works, and one that may launch nothing.
+    /// Creates the node class, the working NodePool and one with zero limits.
     pub(super) async fn create_base_objects(&self) -> Result<()> {
         self.create::<KwokNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await?;
         self.create::<NodePool>(node_pool("default", &json!({}), None)).await?;
         let labels = json!({UNSATISFIABLE_LABEL: "true"});
         self.create::<NodePool>(node_pool("nowhere", &labels, Some("0"))).await?;
-        // Pods are refused until the controller manager has made it.
+        // The API server rejects pods until the controller manager has created it.
         let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), "default");
         while accounts.get_opt("default").await?.is_none() {
             karpenter_e2e::wait::pause().await;
@@ -56,7 +56,7 @@ impl ClusterClient {
         Ok(())
     }
 
-    /// How the pool that works is to be disrupted from now on.
+    /// Replaces `spec.disruption` of the working NodePool.
     pub(super) async fn set_disruption(&self, disruption: Value) -> Result<()> {
         let pools: Api<NodePool> = Api::all(self.client.clone());
         let patch = Patch::Merge(json!({"spec": {"disruption": disruption}}));
@@ -64,7 +64,7 @@ impl ClusterClient {
         Ok(())
     }
 
-    /// Deployments with so many pods in all.
+    /// Creates Deployments with `pods` replicas in total.
     pub(super) async fn create_deployments(&self, pods: usize) -> Result<()> {
         for (index, (name, cpu, memory)) in APPS.into_iter().enumerate() {
             let replicas = app_replicas(pods, index);
@@ -83,7 +83,7 @@ impl ClusterClient {
         Ok(())
     }
 
-    /// Changes the number of pods of these deployments.
+    /// Scales these Deployments to `pods` replicas in total.
     pub(super) async fn scale_deployments(&self, pods: usize) -> Result<()> {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         for (index, (name, ..)) in APPS.into_iter().enumerate() {
@@ -93,7 +93,7 @@ impl ClusterClient {
         Ok(())
     }
 
-    /// A deployment whose pods are on nodes of their own.
+    /// Creates a Deployment whose pods each need their own node.
     pub(super) async fn create_one_pod_per_node_deployment(&self, pods: usize) -> Result<()> {
         let spec = json!({
             "containers": [{"name": "app", "image": "app", "resources": {
@@ -107,7 +107,7 @@ impl ClusterClient {
         self.create::<Deployment>(deployment("agent", pods, &spec)).await.map(drop)
     }
 
-    /// A pod that only the pool without capacity could take.
+    /// Creates a pod that selects only the NodePool without capacity.
     pub(super) async fn create_unschedulable_pod(&self, index: usize) -> Result<()> {
         let pod = json!({
             "metadata": {"name": format!("stranded-{index:05}"), "labels": {"app": "stranded"}},
@@ -123,7 +123,7 @@ impl ClusterClient {
         Ok(())
     }
 
-    /// How many pods of deployments are ready, and how many there are.
+    /// Returns the ready and the existing replicas of all Deployments.
     pub(super) async fn count_ready_pods(&self) -> Result<(usize, usize)> {
         let api: Api<Deployment> = Api::namespaced(self.client.clone(), "default");
         let statuses = api.list(&ListParams::default()).await?.items;
@@ -135,13 +135,13 @@ impl ClusterClient {
         Ok(sums)
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) async fn count_nodes(&self) -> Result<usize> {
         let api: Api<Node> = Api::all(self.client.clone());
         Ok(api.list_metadata(&ListParams::default()).await?.items.len())
     }
 
-    /// What the nodes cost, in dollars per hour.
+    /// Returns the price of all nodes, in dollars per hour.
     pub(super) async fn hourly_price(&self) -> Result<f64> {
         let api: Api<Node> = Api::all(self.client.clone());
         let nodes = api.list_metadata(&ListParams::default()).await?.items;
@@ -182,7 +182,7 @@ impl ClusterClient {
     }
 }
 
-/// The pods of one of the apps, which have equal shares; the last one has what is left.
+/// Returns the replicas of one app: equal shares, the rest to the last.
 fn app_replicas(pods: usize, index: usize) -> usize {
     let each = pods / APPS.len();
     if index + 1 == APPS.len() { pods - each * index } else { each }

@@ -1,4 +1,4 @@
-//! The steps of the script, and what is measured in each.
+//! Runs the phases of the cluster benchmark and measures each.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use super::process::{ControllerProcess, Side};
 use super::{Args, Phase};
 use crate::host::{self, Stopwatch};
 
-/// A figure with its unit; no value where a side cannot do what is measured.
+/// A figure with its unit; no value where a side cannot do this.
 pub(super) type Figure = (&'static str, Option<f64>, &'static str);
 
-/// How long pods may take to run, before the side has failed.
+/// The longest wait for pods to run before the side has failed.
 const PODS_TIMEOUT: Duration = Duration::from_mins(10);
-/// How long the last claims may take to become ready after all pods run.
+/// The longest wait for the last claims after all pods run.
 const LAST_CLAIMS_WAIT: Duration = Duration::from_secs(5);
-/// A scale-down has settled when no node has gone for so long.
+/// How long the node count must not fall before a scale-down has settled.
 const SETTLED_AFTER: Duration = Duration::from_secs(45);
-/// What a cluster may need to come to rest before it counts as idle: `consolidateAfter`, which sets a
-/// condition of every NodeClaim, and some more.
+/// How long the cluster settles before it counts as idle: it includes `consolidateAfter`, which
+/// sets a condition of every NodeClaim.
 const IDLE_WAIT: Duration = Duration::from_mins(1);
-/// How long an idle cluster, and one that cannot do anything, is looked at.
+/// How long the idle phase and the pending phase are measured.
 const OBSERVATION_TIME: Duration = Duration::from_mins(1);
-/// How many stranded pods are created at once.
+/// How many workers create stranded pods in parallel.
 const CREATE_WORKERS: usize = 16;
 
 struct PhaseRun<'a> {
@@ -39,7 +39,7 @@ struct PhaseRun<'a> {
     figures: Vec<Figure>,
 }
 
-/// Runs a phase on one side, on a new control plane. Logs are kept by the name.
+/// Runs a phase of one side on a new control plane. Saves its logs under `name`.
 pub(super) async fn run_phase(
     side: Side,
     args: &Args,
@@ -257,7 +257,7 @@ impl PhaseRun<'_> {
         Ok(())
     }
 
-    /// Waits until so many pods of deployments run, and there are no others.
+    /// Waits until exactly `pods` pods of Deployments exist and are ready.
     async fn wait_until_ready(&mut self, pods: usize) -> Result<()> {
         let watch = Stopwatch::start();
         loop {

@@ -1,27 +1,27 @@
-//! How soon a controller answers probes, beside how soon the machine wakes anybody at all; and what its
-//! metrics take, which are scraped meanwhile as they are in any cluster.
+//! Measures the response times of a controller's probes against the timer delay of the host, and
+//! the response times of its metrics, which are scraped meanwhile as they are in any cluster.
 //!
-//! The control plane keeps every core busy, and whoever sleeps is woken late now and then. So each
-//! probe follows a sleep, and what counts is how much longer the slowest answer took than the latest
-//! sleep was late, and how many more answers were late than sleeps.
+//! The control plane keeps every core busy, so timers fire late now and then. Each probe follows a
+//! sleep, and the result is how much the slowest response exceeds the latest sleep, and how many
+//! more responses than sleeps were late.
 
 use std::time::Duration;
 
-/// What is late.
+/// Response times and sleep delays above this are late.
 const LATE_AFTER: Duration = Duration::from_millis(50);
 
-/// Probes that were asked, each after a sleep.
+/// The response times of probes, and the delays of the sleeps before them.
 #[derive(Debug, Default)]
 pub(super) struct ProbeTimes {
     response_times: Vec<Duration>,
     sleep_delays: Vec<Duration>,
     scrape_times: Vec<Duration>,
-    /// The largest page of metrics, in bytes.
+    /// The size of the largest metrics page, in bytes.
     largest_page_bytes: usize,
 }
 
 impl ProbeTimes {
-    /// Adds an answer by how long it took, and the sleep before by how late it ended.
+    /// Adds the response time of a probe and the delay of its sleep.
     pub(super) fn add_response(&mut self, answer: Duration, sleep: Duration) {
         self.response_times.push(answer);
         self.sleep_delays.push(sleep);
@@ -46,34 +46,34 @@ impl ProbeTimes {
         milliseconds(self.scrape_times.iter().max())
     }
 
-    /// The largest page of metrics, in megabytes.
+    /// Returns the size of the largest metrics page, in megabytes.
     #[expect(clippy::cast_precision_loss, reason = "some millions")]
     pub(super) fn largest_page_megabytes(&self) -> f64 {
         self.largest_page_bytes as f64 / 1e6
     }
 
-    /// Within how many milliseconds 99 of 100 were answered.
+    /// Returns the 99th percentile of the response times, in milliseconds.
     pub(super) fn response_99th_percentile(&mut self) -> f64 {
         self.response_times.sort();
         milliseconds(self.response_times.get(self.response_times.len() * 99 / 100))
     }
 
-    /// What the slowest answer took, in milliseconds.
+    /// Returns the slowest response time, in milliseconds.
     pub(super) fn slowest_response(&self) -> f64 {
         milliseconds(self.response_times.iter().max())
     }
 
-    /// How late the machine was at worst, in milliseconds.
+    /// Returns the largest delay of a sleep, in milliseconds.
     pub(super) fn slowest_sleep(&self) -> f64 {
         milliseconds(self.sleep_delays.iter().max())
     }
 
-    /// How much longer the slowest answer took than the machine was late at worst, in milliseconds.
+    /// Returns by how much the slowest response exceeds the latest sleep, in milliseconds.
     pub(super) fn slowest_beyond_sleep(&self) -> f64 {
         (self.slowest_response() - self.slowest_sleep()).max(0.0)
     }
 
-    /// How many of a thousand answers were late, beyond the sleeps that were.
+    /// Returns how many of a thousand responses were late, minus the late sleeps.
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     pub(super) fn late_per_thousand(&self) -> f64 {
         let late = |all: &[Duration]| all.iter().filter(|one| **one > LATE_AFTER).count() as f64;

@@ -1,4 +1,4 @@
-//! A controller as a process, and what it costs.
+//! Runs a controller as a process and measures its cost.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,16 +15,16 @@ use crate::host::{self, Stopwatch};
 
 /// How long a controller may take from its start until it is ready.
 const READY_LIMIT: Duration = Duration::from_mins(2);
-/// How long an answer of a probe is waited for.
+/// How long a response to a probe may take.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
-/// How often its metrics are scraped meanwhile, and how long an answer is waited for.
+/// How often its metrics are scraped meanwhile, and how long a response may take.
 const SCRAPE_EVERY: Duration = Duration::from_secs(15);
 const SCRAPE_LIMIT: Duration = Duration::from_secs(10);
-/// How long it is left alone between two probes: many fall into each decision about 15,000 pods that
-/// would be in their way, and all of them cost next to nothing.
+/// The pause between two probes: many probes fall into each decision about 15,000 pods that would
+/// delay them, and all of them cost next to nothing.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whose controller.
+/// The controller that a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Upstream,
@@ -109,7 +109,7 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// A running controller. It ends when this is dropped.
+/// A running controller process. Dropping it ends the process.
 #[derive(Debug)]
 pub(super) struct ControllerProcess {
     component: Component,
@@ -119,7 +119,7 @@ pub(super) struct ControllerProcess {
     metrics: String,
 }
 
-/// What is answered, and how: the first line and all that follows.
+/// Sends a GET request and returns the whole response with its status line.
 async fn http_get(address: &str, path: &str) -> std::io::Result<Vec<u8>> {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let mut stream = tokio::net::TcpStream::connect(address).await?;
@@ -142,7 +142,7 @@ pub(super) struct Usage {
 }
 
 impl ControllerProcess {
-    /// Fails if it has ended.
+    /// Fails if the process has ended.
     pub(super) fn check_running(&mut self) -> Result<()> {
         if let Some(status) = self.component.exit_status() {
             bail!("{} ended: {status}; {}", self.component.name(), self.component.log_tail());
@@ -150,15 +150,15 @@ impl ControllerProcess {
         Ok(())
     }
 
-    /// Whether it says so, and in time.
+    /// Returns whether the readiness probe succeeds in time.
     async fn is_ready(&self) -> bool {
         let probed = tokio::time::timeout(PROBE_LIMIT, http_get(&self.probes, "/readyz")).await;
         matches!(probed, Ok(Ok(answer)) if is_status_ok(&answer))
     }
 
-    /// Asks whether it is ready, again and again for so long, and scrapes its metrics now and then. No
-    /// answer, or another one, counts as the longest that anybody waits for. Says what is resident
-    /// between solves and scrapes, which come and go, in megabytes: nine tenths of the time it is more.
+    /// Probes readiness until `during` has passed, and scrapes the metrics now and then. A missing
+    /// or other response counts as the longest wait. Returns the resident memory between solves and
+    /// scrapes, which come and go, in megabytes: nine tenths of the time it is more.
     pub(super) async fn probe(&self, during: Duration, probes: &mut ProbeTimes) -> Result<f64> {
         let watch = Stopwatch::start();
         let (mut round, mut scraped) = (ProbeTimes::default(), ProbeTimes::default());
@@ -211,12 +211,12 @@ impl ControllerProcess {
         })
     }
 
-    /// What is resident now, in megabytes.
+    /// Returns the resident memory, in megabytes.
     pub(super) fn resident(&self) -> Result<f64> {
         self.memory("VmRSS:")
     }
 
-    /// The most that was resident since the last [`Self::reset_peak`], in megabytes.
+    /// Returns the peak resident memory since [`Self::reset_peak`], in megabytes.
     pub(super) fn peak_megabytes(&self) -> Result<f64> {
         self.memory("VmHWM:")
     }

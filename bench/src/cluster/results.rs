@@ -1,4 +1,4 @@
-//! The table, and what must be reached.
+//! The table of cluster results and its limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -30,11 +30,11 @@ pub(super) struct Row {
     pub(super) share: Option<f64>,
 }
 
-/// What was found so far, in the order in which it came.
+/// The figures measured so far, in the order of their measurement.
 #[derive(Debug, Default)]
 pub(super) struct CollectedFigures(Vec<RepeatedFigure>);
 
-/// A figure, by the number of the round.
+/// A figure of both sides, by round.
 #[derive(Debug)]
 struct RepeatedFigure {
     metric: &'static str,
@@ -82,7 +82,7 @@ impl RepeatedFigure {
     }
 }
 
-/// The middle one; of an even number the higher of the two.
+/// Returns the median; of an even number, the higher of the middle two.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -126,8 +126,8 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
         share("scale-up: CPU", 1.0 / 6.0),
         ours("scale-up: peak memory", 80.0),
         share("scale-up: API requests per node", 1.0),
-        // No share of upstream's: of nine times it was at rest after one minute twice, with what costs a
-        // tenth more, and after three to eight minutes else.
+        // No share of upstream's: in nine runs it settled after one minute twice, with nodes that
+        // cost a tenth more, and else after three to eight minutes.
         ours("scale-down: time until it settles", 120.0),
         share("scale-down: nodes that are left", 1.0),
         share("scale-down: what is left costs", 1.05),
@@ -144,12 +144,12 @@ pub(super) fn limits(rows: &[Row]) -> Vec<Limit> {
     ]
 }
 
-/// What was kept on this day.
+/// Returns the rows that were saved today on this host.
 pub(super) fn load_saved() -> Result<Vec<Row>> {
     results_page::load_saved(TITLE)
 }
 
-/// What was kept, with the phases that were measured again, each in its place.
+/// Replaces the saved rows of the phases that were measured again.
 pub(super) fn merge_phases(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
     let phase = |row: &Row| row.metric.split_once(':').map(|(phase, _)| phase.to_owned());
     let anew: BTreeSet<_> = rows.iter().map(phase).collect();
@@ -160,7 +160,7 @@ pub(super) fn merge_phases(kept: Vec<Row>, rows: Vec<Row>) -> Vec<Row> {
     all
 }
 
-/// Keeps the table.
+/// Saves the table and the limits.
 pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table = "| what | upstream | ours |\n|---|---:|---:|\n".to_owned();
     for row in rows {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn rounds_are_compared_pairwise_and_reduced_to_their_median() {
         let mut found = CollectedFigures::default();
-        // The last round was on a machine that had become three times slower.
+        // The host had become three times slower in the last round.
         for (round, upstream, ours) in [(1, 8.0, 4.0), (2, 10.0, 2.0), (3, 30.0, 12.0)] {
             let figures = |value| {
                 let missing = Some(value).filter(|_| round > 1);

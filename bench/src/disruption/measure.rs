@@ -32,7 +32,7 @@ enum Search {
     Upstream,
 }
 
-/// What a measurement says.
+/// The result of one measurement.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measurement {
@@ -61,7 +61,7 @@ impl Measurement {
     }
 }
 
-/// A snapshot that is ready to be looked at.
+/// A loaded snapshot with all inputs of a disruption pass.
 #[derive(Debug)]
 pub struct LoadedSnapshot {
     snapshot: Snapshot,
@@ -89,7 +89,7 @@ impl LoadedSnapshot {
         PassContext::new(&self.snapshot, &self.catalog, &self.settings, self.now)
     }
 
-    /// One pass that knows nothing.
+    /// Runs one pass without knowledge from an earlier one.
     pub fn run_pass(&self) -> PassOutcome {
         run_pass(&self.pass_context())
     }
@@ -99,7 +99,7 @@ fn run_pass(context: &PassContext<'_>) -> PassOutcome {
     disruption::run_pass(context, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
-/// Looks and tells time, resident memory and what was found.
+/// Runs passes and returns time, resident memory and the commands.
 pub fn measure(args: &Args) -> Result<Measurement> {
     let loaded = LoadedSnapshot::new(args)?;
     let loaded_rss_bytes = memory_status_bytes("VmRSS:");

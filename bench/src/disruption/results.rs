@@ -1,4 +1,4 @@
-//! The table, and where it is kept.
+//! The table of disruption results and its limits.
 
 use std::fmt::Write as _;
 
@@ -82,7 +82,7 @@ fn cells(row: &Row) -> [String; 12] {
     ]
 }
 
-/// Keeps the table.
+/// Saves the table and the limits.
 pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table =
         format!("| workload | {} |\n|---|{}\n", HEAD.join(" | "), "---:|".repeat(HEAD.len()));

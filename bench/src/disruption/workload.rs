@@ -1,4 +1,4 @@
-//! What is measured.
+//! The clusters whose consolidation pass is measured.
 
 use crate::generate::{Profile, Recipe, Types};
 

@@ -1,4 +1,4 @@
-//! Pods that wait, by application: pods of one application are alike.
+//! Generates pending pods by application: the pods of one application are alike.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! The two mixes of upstream's own scheduler benchmark (spec 20 §6.2).
+//! Generates the two mixes of upstream's own scheduler benchmark (spec 20 §6.2).
 
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,8 @@ pub(super) fn add_pods(recipe: &Recipe, random: &mut SeededRng, case: &mut Case)
     }
 }
 
-/// Generic, zone spread, hostname spread, zone self-affinity, hostname anti-affinity.
+/// Returns the labels and spec of a pod of one of five kinds:
+/// generic, zone spread, hostname spread, zone self-affinity, hostname anti-affinity.
 fn diverse_pod(kind: usize, random: &mut SeededRng) -> (Value, Map<String, Value>) {
     let mut spec = Map::new();
     let labels = match kind {

@@ -1,5 +1,5 @@
-//! What keeps nodes from going, or makes it matter which of them go: the features of the profile
-//! `disruption`, put on a cluster that is there.
+//! Adds the features of the profile `disruption` to a cluster: constraints that keep nodes, or that
+//! make it matter which node is removed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) const POOLS: &[&str] = &["default", "default", "second", "guarded"];
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 
-/// Makes the pools what the features say, and adds those of [`POOLS`].
+/// Changes the pools according to the features and adds those of [`POOLS`].
 pub(super) fn add_pools(features: Features, random: &mut SeededRng, pools: &mut Vec<Pool>) {
     let spot = features.has(Feature::Spot);
     if features.has(Feature::MixedPools) {
@@ -52,7 +52,7 @@ fn disruption_spec(features: Features, random: &mut SeededRng) -> Value {
     json!({"consolidationPolicy": policy, "consolidateAfter": after, "budgets": budgets})
 }
 
-/// Schedules hold at any time of the day, as upstream looks at the clock of the machine.
+/// Returns random budgets. Schedules hold at any time of day: upstream reads the host's clock.
 fn random_budgets(random: &mut SeededRng) -> Value {
     random.pick(&[
         json!([{"nodes": "1"}]),
@@ -67,7 +67,7 @@ fn random_budgets(random: &mut SeededRng) -> Value {
     ])
 }
 
-/// Puts the features on nodes and pods that are there.
+/// Applies the features to existing nodes and pods.
 pub(super) fn apply_features(features: Features, random: &mut SeededRng, case: &mut Case) {
     let draw = |feature: Feature, random: &mut SeededRng| {
         let own = random.fork();
@@ -110,12 +110,12 @@ fn objects_of_kind<'a>(
     case.objects.iter_mut().filter(move |object| object["kind"] == kind)
 }
 
-/// The pods that run somewhere.
+/// Returns the pods that are bound to a node.
 fn running_pods(case: &mut Case) -> impl Iterator<Item = &mut Value> {
     objects_of_kind(case, "Pod").filter(|pod| pod["spec"]["nodeName"].is_string())
 }
 
-/// Nodes of the tainted pool have its taint, and their pods tolerate it.
+/// Taints the nodes of the guarded pool; their pods tolerate the taint.
 fn taint_guarded_nodes(random: &mut SeededRng, case: &mut Case) {
     let taint = json!({"key": "team", "value": "gpu", "effect": "NoSchedule"});
     let mut guarded = Vec::new();
@@ -164,7 +164,7 @@ fn set_deletion_costs(random: &mut SeededRng, case: &mut Case) {
     }
 }
 
-/// What a pod may ask for that its own node has.
+/// Adds random constraints to running pods that their own nodes satisfy.
 fn constrain_running_pods(random: &mut SeededRng, case: &mut Case) {
     let nodes: BTreeMap<String, Value> = objects_of_kind(case, "Node")
         .map(|node| (string_of(&node["metadata"]["name"]), node["metadata"]["labels"].clone()))
@@ -204,7 +204,7 @@ fn string_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Selects some pods of an application; a few budgets select the same ones.
+/// Returns a budget for some pods of an application; a few budgets overlap.
 fn pod_disruption_budget(number: usize, random: &mut SeededRng) -> Value {
     let app = format!("r{}", random.below(7));
     let (mut spec, allowed) = match random.below(5) {

@@ -1,5 +1,5 @@
-//! What the profiles `wide` and `disruption` may add to a cluster. Each is on its own, so that a
-//! difference can be narrowed down to one of them.
+//! The features that the profiles `wide` and `disruption` may add to a cluster. Each is
+//! independent, so that a difference can be narrowed down to one of them.
 
 use clap::ValueEnum;
 
@@ -107,7 +107,7 @@ impl Feature {
 pub struct Features(u32);
 
 impl Features {
-    /// About a third of those that `wide` may have.
+    /// Returns each feature of `wide` with a chance of about a third.
     pub fn draw_wide(random: &mut SeededRng) -> Self {
         Self::draw_from(Feature::OF_WIDE, random)
     }

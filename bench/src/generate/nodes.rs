@@ -1,4 +1,4 @@
-//! Nodes that are there, and what runs on them.
+//! Generates the existing nodes and the pods that run on them.
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +9,13 @@ use super::objects::{
 use super::{Case, Feature, Features, Profile, Recipe, disruption, volumes};
 use crate::random::SeededRng;
 
-/// The state of a node, beyond an ordinary one.
+/// The state of a generated node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NodeState {
     Ordinary,
     /// Registered, but not ready for pods.
     Starting,
-    /// A NodeClaim whose machine has not joined.
+    /// A NodeClaim whose node has not joined.
     Launched,
     Tainted,
     Cordoned,
@@ -24,7 +24,7 @@ enum NodeState {
     Foreign,
 }
 
-/// A machine and where it runs.
+/// An existing node: size, place, NodePool and state.
 struct GeneratedNode {
     number: usize,
     cpu: usize,

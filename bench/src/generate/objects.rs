@@ -29,12 +29,12 @@ pub(crate) fn requirement(key: &str, operator: &str, values: &[&str]) -> Value {
     }
 }
 
-/// A container that asks for this.
+/// Returns a container with these requests.
 pub(super) fn container(cpu: &str, memory: &str) -> Value {
     json!({"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": memory}}})
 }
 
-/// Who made a pod.
+/// Returns the owner reference of a pod.
 pub(super) fn owner(kind: &str, name: &str) -> Value {
     json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": format!("{}-{name}", kind.to_lowercase()), "controller": true}])
 }

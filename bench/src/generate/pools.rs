@@ -1,4 +1,4 @@
-//! NodePools and DaemonSets.
+//! Generates NodePools and DaemonSets.
 
 use serde_json::{Value, json};
 

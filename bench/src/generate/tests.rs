@@ -1,3 +1,5 @@
+//! Tests of the generated clusters: determinism, profiles and the state of their nodes.
+
 use clap::ValueEnum as _;
 use serde_json::Value;
 

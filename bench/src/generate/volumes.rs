@@ -1,4 +1,4 @@
-//! Claims, volumes and storage classes.
+//! Generates PersistentVolumeClaims, volumes and storage classes.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{Case, Feature, Features};
 use crate::random::SeededRng;
 
 const DRIVER: &str = "ebs.csi.aws.com";
-/// Classes of claims that wait; the last two leave the pod without a place.
+/// The classes of unbound claims; the last two make the pod unschedulable.
 const UNBOUND_CLAIM_CLASSES: [&str; 9] =
     ["late", "late", "late", "zonal", "zonal", "split", "split", "soon", "missing"];
 
@@ -33,7 +33,7 @@ pub(super) fn add_classes(case: &mut Case) {
     case.objects.push(split);
 }
 
-/// Gives some applications a volume.
+/// Adds a volume, or a claim per StatefulSet pod, to some applications.
 pub(super) fn add_volumes(
     app: &mut App,
     features: Features,
@@ -53,7 +53,7 @@ pub(super) fn add_volumes(
     }
     let claim = format!("shared-{}", app.name);
     if random.rng(0.1) {
-        // A claim that nobody made.
+        // The claim does not exist.
     } else {
         add_claim(&claim, app.namespace, random, case);
     }
@@ -67,7 +67,7 @@ pub(super) fn add_volumes(
     }
 }
 
-/// The claim of a StatefulSet's pod.
+/// Mounts the claim of a StatefulSet's pod.
 pub(super) fn mount_own_claim(pod: &mut Value, name: &str) {
     let volume =
         json!({"name": "data", "persistentVolumeClaim": {"claimName": format!("data-{name}")}});
@@ -105,7 +105,7 @@ fn add_claim(name: &str, namespace: &str, random: &mut SeededRng, case: &mut Cas
     }));
 }
 
-/// What a node says about its CSI drivers.
+/// Returns the CSINode of a node.
 pub(super) fn csi_node(node: &str, random: &mut SeededRng) -> Value {
     let mut driver = json!({"name": DRIVER, "nodeID": node, "topologyKeys": [ZONE]});
     if let Some(count) = random.pick(&[None, Some(1), Some(3), Some(25)]) {

@@ -1,4 +1,4 @@
-//! What only the profile `wide` has: constraints that are rarer, and objects around the pods.
+//! Adds what only the profile `wide` has: rarer constraints, and objects around the pods.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::random::SeededRng;
 
 const NAMESPACES: [&str; 3] = ["default", "team-a", "team-b"];
 
-/// The objects that some features need once per cluster, and the options that go with them.
+/// Adds the objects and options that some features need once per cluster.
 pub(super) fn add_objects(features: Features, random: &mut SeededRng, case: &mut Case) {
     if features.has(Feature::Namespaces) {
         for (name, tier) in NAMESPACES.iter().zip(["front", "front", "back"]) {
@@ -75,7 +75,7 @@ pub(super) fn add_constraints(
     }
 }
 
-/// An application before this one, or what runs on existing nodes.
+/// Selects an earlier application, or one on the existing nodes.
 fn other_app_selector(number: usize, random: &mut SeededRng) -> Value {
     let name = if number > 0 && random.rng(0.6) {
         format!("app{}", random.below(number))

@@ -1,9 +1,9 @@
-//! `cargo xtask parity --consolidate`: is what we would remove what upstream would remove?
+//! `cargo xtask parity --consolidate`: compares our consolidation commands with upstream's.
 //!
 //! Each generated cluster goes to both sides. With the search `upstream` our commands must be those
 //! of one of upstream's runs; with `best` the saving must be at least the highest of them. With
-//! `--settle` commands are carried out on the snapshot until there are none, on both sides, and our
-//! bill must not be above the highest of upstream's runs.
+//! `--settle` both sides carry out commands on the snapshot until there are none, and our bill must
+//! not be above the highest of upstream's runs.
 
 mod differences;
 mod record;
@@ -48,12 +48,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     Ok(report::compare_all(&recipes, |recipe| compare(recipe, &karpenter, args)))
 }
 
-/// How one cluster went.
+/// The comparison of one cluster.
 struct ConsolidationComparison {
     result: ComparisonResult,
     best: ConsolidationDecision,
     upstream: Vec<ConsolidationDecision>,
-    /// Ours and upstream's, where it was asked for.
+    /// Our result and upstream's, with `--settle`.
     settled: Option<(SettledCluster, SettledCluster)>,
 }
 
@@ -79,7 +79,7 @@ impl report::Comparison for ConsolidationComparison {
         )
     }
 
-    /// What all clusters save and cost together.
+    /// Sums the savings and the settled prices of all clusters.
     fn total_lines(outcomes: &[&Self]) -> Vec<String> {
         let highest = |outcome: &&Self| {
             outcome.upstream.iter().map(ConsolidationDecision::savings).fold(0.0, f64::max)

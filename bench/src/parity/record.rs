@@ -1,5 +1,6 @@
-//! Keeps clusters with upstream's answers, so that the default tests can compare without Go.
-//! They cannot ask again, so all that a second look would have found is asked for here.
+//! Records clusters with upstream's answers, so that the default tests can compare without Go.
+//! Those tests cannot run upstream again, so the recording has as many runs as a comparison after a
+//! difference.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One comparison per cluster, on all cores; then what differed, and how to see it again.
+//! Compares clusters on all cores and prints the differences with their replay commands.
 
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -9,26 +9,26 @@ use anyhow::{Context as _, Result};
 use crate::generate::Recipe;
 use crate::host::{self, Stopwatch};
 
-/// How one cluster went.
+/// The comparison of one cluster, for the report.
 pub(super) trait Comparison: Send {
     /// Clusters about which we decide otherwise on purpose, a line each: `name: reason`.
     const EXPLAINED: &'static str;
 
     fn result(&self) -> &ComparisonResult;
 
-    /// What is worth seeing of both sides, in a line.
+    /// Summarizes both sides in one line.
     fn summary(&self) -> String;
 
-    /// What all of them come to.
+    /// Returns lines about all clusters together.
     fn total_lines(_outcomes: &[&Self]) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Whether we decided as upstream does.
+/// Whether our decision is within the range of upstream's.
 pub(super) struct ComparisonResult {
     pub differences: Vec<String>,
-    /// Upstream's runs agreed only after a second look.
+    /// Upstream's range covers our decision only with more runs.
     pub needed_more_runs: bool,
 }
 
@@ -42,7 +42,7 @@ impl ComparisonResult {
     }
 }
 
-/// Compares each cluster, and tells what differed.
+/// Compares each cluster and prints the differences.
 pub(super) fn compare_all<T: Comparison>(
     recipes: &[Recipe],
     compare: impl Fn(&Recipe) -> Result<T> + Sync,
@@ -57,7 +57,7 @@ pub(super) fn compare_all<T: Comparison>(
     print_report(recipes, &done, watch.elapsed().as_secs_f64())
 }
 
-/// Does `work` for each recipe on all cores, and prints a line for each that is done.
+/// Runs `work` for each recipe on all cores and prints a line for each.
 pub(super) fn for_each_recipe<T: Send>(
     recipes: &[Recipe],
     work: impl Fn(&Recipe) -> Result<T> + Sync,

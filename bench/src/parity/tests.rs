@@ -1,3 +1,5 @@
+//! Tests of the scheduling comparison: the range of upstream's runs and the report.
+
 use std::collections::BTreeSet;
 
 use serde_json::json;

@@ -1,14 +1,14 @@
-//! What several runs of upstream allow.
+//! The range of decisions that several runs of upstream span.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::decision::Decision;
 
-/// The range of upstream's own runs.
+/// The unplaced pods, prices and node counts of several upstream runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamRange {
-    /// The different sets of pods that stayed without a place.
+    /// The different sets of pods that stayed without a node.
     pub unplaced: BTreeSet<BTreeSet<String>>,
     /// The lowest and the highest total price per hour.
     pub price: (f64, f64),
@@ -38,7 +38,7 @@ pub enum Difference {
 const ROUNDING: f64 = 1e-9;
 
 impl UpstreamRange {
-    /// What these runs span.
+    /// Returns the range of these runs.
     pub fn from_runs(runs: &[Decision], waiting: &BTreeSet<String>) -> Self {
         let prices = || runs.iter().map(|run| run.total_price);
         let nodes = || runs.iter().map(|run| run.node_claims.len());
@@ -49,7 +49,7 @@ impl UpstreamRange {
         }
     }
 
-    /// Where our decision is none that upstream might have made, or a worse one.
+    /// Returns where our decision leaves the range of upstream's runs.
     pub fn differences(&self, ours: &Decision, waiting: &BTreeSet<String>) -> Vec<Difference> {
         let mut differences = Vec::new();
         let unplaced = ours.unplaced_pods(waiting);

@@ -1,4 +1,4 @@
-//! What must be reached.
+//! The limits of the scheduling benchmark.
 
 use super::Row;
 use crate::limit::{Bound, Limit};

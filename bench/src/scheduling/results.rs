@@ -1,4 +1,4 @@
-//! Tables, and where they are kept.
+//! The tables of scheduling results and their limits.
 
 use std::fmt::Write as _;
 
@@ -68,7 +68,7 @@ fn bytes(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// Keeps the table.
+/// Saves the table and the limits.
 pub(super) fn save(rows: &[Row], limits: &[Limit]) -> Result<()> {
     let mut table =
         "| workload | upstream | ours | faster | memory, upstream | memory, ours | less \

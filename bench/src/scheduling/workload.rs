@@ -1,4 +1,4 @@
-//! What is measured.
+//! The clusters whose scheduling decision is measured.
 
 use crate::generate::{Profile, Recipe, Types};
 

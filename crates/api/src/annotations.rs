@@ -24,13 +24,13 @@ pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
 pub const REBOOT_PRE_BOOT_ID: &str = "karpenter.sh/reboot-pre-boot-id";
 /// How long the drain before a restart may take.
 pub const REBOOT_TERMINATION_GRACE_PERIOD: &str = "karpenter.sh/reboot-termination-grace-period";
-/// An overlay changed a price that the claim's launch looked at.
+/// An overlay changed a price that the launch of the claim used.
 pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
-/// An overlay changed a capacity that the claim's launch looked at.
+/// An overlay changed a capacity that the launch of the claim used.
 pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
 
-/// karpenter-rs only: whose pods a claim was launched for although a consolidation had just found
-/// room for them, and how often in a row.
+/// karpenter-rs only: workloads of the claim whose consolidation failed.
+/// Each with the number of failures in a row.
 pub const FAILED_CONSOLIDATIONS: &str = "karpenter-rs.dev/returned";
 
 /// Marks the virtual pods of a buffer, which exist in memory only.
@@ -93,7 +93,7 @@ pub enum Stage {
     Ga,
 }
 
-/// One line of the registry.
+/// One annotation of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct AnnotationEntry {
     /// The key.
@@ -110,7 +110,7 @@ pub struct AnnotationEntry {
     pub internal: bool,
 }
 
-/// The reference page, as Markdown.
+/// Returns the reference page as Markdown.
 pub fn reference_page() -> String {
     let row = |entry: &AnnotationEntry| {
         let kinds = entry.kinds.join(", ");

@@ -7,7 +7,7 @@
 //! independents                never touch Ready
 //! ```
 //!
-//! [`ConditionSet`] is for writers: making one fills in what is missing. Readers that must not
+//! [`ConditionSet`] is for writers: making one adds missing conditions. Readers that must not
 //! change anything, such as metrics, use [`find`] and [`is_true`] on the plain list
 //! ([`HasConditions::conditions`]).
 
@@ -30,7 +30,7 @@ pub enum Status {
     True,
     /// It does not hold.
     False,
-    /// Nobody can tell yet.
+    /// It is not known yet.
     Unknown,
 }
 
@@ -135,7 +135,8 @@ impl<'a> ConditionSet<'a> {
         self.set(type_, Status::False, reason, message)
     }
 
-    /// Sets a condition to "nobody has looked yet". Returns whether anything changed.
+    /// Sets a condition Unknown, awaiting reconciliation.
+    /// Returns whether anything changed.
     pub fn set_unknown(&mut self, type_: &str) -> bool {
         let (reason, message) =
             (reasons::AWAITING_RECONCILIATION, reasons::messages::AWAITING_RECONCILIATION);

@@ -23,7 +23,7 @@ pub const LAUNCHED: &str = "Launched";
 pub const REGISTERED: &str = "Registered";
 /// NodeClaim: the node can run pods.
 pub const INITIALIZED: &str = "Initialized";
-/// NodeClaim: consolidation may look at the node.
+/// NodeClaim: consolidation may disrupt the node.
 pub const CONSOLIDATABLE: &str = "Consolidatable";
 /// NodeClaim: the node no longer is what its pool and class ask for.
 pub const DRIFTED: &str = "Drifted";

@@ -1,6 +1,6 @@
 //! Every kind as a CustomResourceDefinition, for the chart, `karpenter crds` and tests.
 //!
-//! The schemas come from the types; this module adds what is the same everywhere (the three root
+//! The schemas come from the types; this module adds the parts of all kinds (the three root
 //! properties), what depends on the provider (rules D4 and D5 of spec 10 §1.6), and removes what a
 //! Rust `Option` says too much (`nullable`).
 

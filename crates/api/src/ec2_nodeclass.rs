@@ -147,7 +147,8 @@ pub struct Ec2NodeClassSpec {
 
 crate::serde_default::absent_is_default!(Ec2NodeClassSpec);
 
-/// The API server looks at nothing inside; a schema of it would prune what it does not know.
+/// Returns a schema that accepts any object: the API server checks nothing inside.
+/// A schema of the fields would prune fields that it does not know.
 fn kubelet(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

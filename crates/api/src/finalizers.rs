@@ -1,4 +1,4 @@
-//! Finalizers: who must be asked before an object may go (spec 10 §9.3).
+//! Finalizers: cleanup that has to finish before an object is removed (spec 10 §9.3).
 
 /// On NodeClaims and Nodes: the instance has to be gone first.
 pub const TERMINATION: &str = "karpenter.sh/termination";

@@ -95,7 +95,7 @@ fn nillable_duration(duration: &NillableDuration) -> Option<u64> {
     Some(StructHash::new("NillableDuration").field("Duration", Some(integer(nanos(&value)))).hash)
 }
 
-/// Go keeps nanoseconds in 64 bits, and so does the grammar: what is longer does not parse.
+/// Go keeps nanoseconds in 64 bits, and so does the grammar: a longer one does not parse.
 fn nanos(duration: &jiff::SignedDuration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -215,7 +215,7 @@ fn kubelet_text(spec: &Ec2NodeClassSpec) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-/// A struct on its way to a hash: its Go name, then its fields in Go's order.
+/// The hash of a Go struct: its Go name, then its fields in Go's order.
 struct StructHash {
     hash: u64,
     is_zero: bool,

@@ -26,7 +26,7 @@ pub use managed_settings::{
 use crate::ec2_nodeclass::{AL2023, BOTTLEROCKET, CUSTOM};
 use crate::reasons::{ec2_node_class as reasons, messages};
 
-/// Why a class with this `spec.kubelet` cannot be used: reason and message of ValidationSucceeded.
+/// Why `spec.kubelet` is invalid: reason and message of ValidationSucceeded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidKubelet {
@@ -39,8 +39,8 @@ pub struct InvalidKubelet {
 /// Step 1: checks keys, types and meaning.
 pub fn check_structure(config: &Map<String, Value>) -> Result<(), InvalidKubelet> {
     let decoded = match config.get("maxPods") {
-        // An expression stands where the kubelet wants a number; only the other fields are looked
-        // at here.
+        // An expression stands where the kubelet wants a number; only the other fields are
+        // checked here.
         Some(Value::String(_)) => {
             let mut plain = config.clone();
             plain.insert("maxPods".to_owned(), 0.into());

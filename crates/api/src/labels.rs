@@ -62,7 +62,7 @@ pub const WINDOWS: &str = "windows";
 pub const WELL_KNOWN: [&str; 8] =
     [NODEPOOL, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, CAPACITY_TYPE, WINDOWS_BUILD];
 
-/// Keys that tell the offerings of one instance type apart.
+/// Keys that distinguish the offerings of one instance type.
 pub const OFFERING: [&str; 2] = [ZONE, CAPACITY_TYPE];
 
 /// Keys that users may not set although their domain is not restricted.
@@ -241,7 +241,7 @@ pub mod kwok {
     /// Memory.
     pub const INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
 
-    /// Tells the KWOK controller that this node is its own to play.
+    /// Marks a node as simulated by the KWOK controller.
     pub const NODE: &str = "kwok.x-k8s.io/node";
     /// Value of [`NODE`].
     pub const NODE_FAKE: &str = "fake";

@@ -1,4 +1,4 @@
-//! NodeClaim (`karpenter.sh/v1`): one node that is asked for, and what became of it.
+//! NodeClaim (`karpenter.sh/v1`): the request for one node, and its status.
 
 use std::collections::BTreeMap;
 

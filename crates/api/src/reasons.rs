@@ -4,7 +4,7 @@
 //! A condition that turned True carries its own type as the reason, so those are not repeated
 //! here (spec 10 §8). Messages have the name of the reason that they go with.
 
-/// No controller has looked at the object yet.
+/// No controller has reconciled the object yet.
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
 /// Root: some dependent is False.
 pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
@@ -82,9 +82,9 @@ pub mod nodeclaim {
 
     /// Rebooting: repair has decided on it.
     pub const REBOOT_REQUESTED: &str = "RebootRequested";
-    /// Rebooting: the provider was told.
+    /// Rebooting: the provider has accepted the call.
     pub const REBOOT_ISSUED: &str = "RebootIssued";
-    /// Rebooting: the node came back.
+    /// Rebooting: the node has recovered.
     pub const REBOOT_SUCCEEDED: &str = "RebootSucceeded";
     /// Rebooting: it did not work.
     pub const REBOOT_FAILED: &str = "RebootFailed";
@@ -168,7 +168,7 @@ pub mod capacity_buffer {
     pub const BUFFER_EMPTY: &str = "BufferEmpty";
     /// Provisioning: some virtual pods need new nodes.
     pub const REQUIRES_NEW_CAPACITY: &str = "RequiresNewCapacity";
-    /// Provisioning: all virtual pods fit on what is there.
+    /// Provisioning: all virtual pods fit on existing nodes.
     pub const FITS_EXISTING_CAPACITY: &str = "FitsExistingCapacity";
 }
 

@@ -174,7 +174,7 @@ pub fn overlay_requirement_rules() -> Value {
     ])
 }
 
-/// `int` refuses what is not a number by an evaluation error, which rejects too.
+/// `int` fails on a text that is not a number; that evaluation error rejects the object too.
 const NUMERIC_RULE: &str = "self.all(r, !(r.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(r.values) && size(r.values) == 1 && int(r.values[0]) >= 0))";
 
 /// Which label keys a restricted domain still allows.
@@ -203,12 +203,12 @@ impl RestrictedDomain<'_> {
         format!("{key} in [{except}] || !{key}.split('/')[0].endsWith('{}')", self.domain)
     }
 
-    /// The rule for a schema node that is one key.
+    /// Returns the CEL rule for a schema node that is one key.
     pub fn key_rule(self) -> Value {
         json!({"rule": self.allows("self"), "message": self.message()})
     }
 
-    /// The rule for a schema node that is a map of labels.
+    /// Returns the CEL rule for a schema node that is a map of labels.
     pub fn label_map_rule(self) -> Value {
         json!({"rule": format!("self.all(k, {})", self.allows("k")), "message": self.message()})
     }

@@ -1,8 +1,8 @@
 //! Runtime validation: what a schema cannot say, with the messages that conditions carry
 //! (spec 10 §4.3, §6.4, §11).
 //!
-//! Every check is a pure function of an object and a [`Provider`], which tells which labels, values
-//! and resources the running provider knows. Findings come in a fixed order (maps by key), so that
+//! Every check is a pure function of an object and a [`Provider`]: the labels, values and
+//! resources that the running provider knows. Findings come in a fixed order (maps by key), so that
 //! an unchanged object keeps an unchanged condition.
 //!
 //! Start with [`nodepool`].

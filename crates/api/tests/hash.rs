@@ -46,7 +46,7 @@ fn class(value: &Value, ca_bundle: &str) -> String {
     ec2_node_class_hash(&spec, ca_bundle)
 }
 
-/// The class of upstream's own hash test.
+/// Returns the node class of upstream's own hash test.
 fn base_node_class() -> Value {
     json!({
         "role": "role-1",

@@ -1,12 +1,13 @@
-//! The API itself: state behind one lock, and a request from its path to its answer.
+//! The embedded API server: the state behind one lock, and the way of a request to its response.
 //!
 //! ```text
-//! Request ─▶ Target ─▶ Served (which kind) ─▶ verb ─▶ State ─▶ upkeep ─▶ Answer ─▶ bytes
+//! Request ─▶ Target ─▶ ServedResource ─▶ verb ─▶ State ─▶ controllers ─▶ ApiResponse ─▶ bytes
 //! ```
 //!
-//! Every request but a watch runs to its end under the lock, with what controllers of Kubernetes
-//! do on their own afterwards (garbage collection, namespaces, definitions): see [`crate::builtin_controllers`].
-//! So an answer never shows half a change, and the same requests give the same objects.
+//! Every request but a watch runs to its end under the lock, together with the controllers that
+//! Kubernetes runs separately (garbage collection, namespaces, CustomResourceDefinitions): see
+//! [`crate::builtin_controllers`]. So a response never shows half a change, and the same requests
+//! give the same objects.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +32,7 @@ pub struct Api {
     shared: Arc<SharedState>,
 }
 
-/// What an API may be without.
+/// Optional parts of the API server that a caller switches on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiOptions {
     /// Every namespace has its service accounts, and pods get a token of theirs.
@@ -57,16 +58,16 @@ impl SharedState {
     }
 }
 
-/// All that a request may look at and change.
+/// The state that requests read and change.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) registry: Registry,
     pub(crate) environment: Arc<dyn Environment>,
     service_accounts: bool,
-    /// What happened in this request that others have to follow up.
+    /// The object changes of this request that built-in controllers still have to process.
     pub(crate) controller_queue: builtin_controllers::ControllerQueue,
-    /// What goes by itself.
+    /// The writes of Events, in the order in which they expire.
     pub(crate) event_ttl: builtin_controllers::EventTtlQueue,
 }
 
@@ -79,7 +80,7 @@ impl State {
         self.service_accounts
     }
 
-    /// What admission sees besides the object.
+    /// Returns what admission may read besides the object.
     pub(crate) fn admission_context(&self) -> AdmissionContext<'_> {
         AdmissionContext {
             objects: self,
@@ -110,7 +111,7 @@ impl State {
         Some(gone)
     }
 
-    /// The object with its kind, as the pipeline of writes works on it.
+    /// Returns the object with apiVersion and kind, in the form that writes change.
     pub(crate) fn object(served: &ServedResource, stored: &StoredObject) -> Value {
         let mut object = stored.to_value();
         served.convert_from_storage(&mut object);
@@ -147,7 +148,7 @@ impl ObjectReader for State {
     }
 }
 
-/// One request for one resource.
+/// A request for one served resource or for one of its subresources.
 #[derive(Debug)]
 pub(crate) struct ResourceRequest {
     pub(crate) request: Request,
@@ -162,14 +163,14 @@ impl ResourceRequest {
         ObjectKey::new(&self.target.namespace, &self.target.name)
     }
 
-    /// The object that the path names.
+    /// Returns the object that the path names, or a `NotFound` error.
     pub(crate) fn stored_object(&self, state: &State) -> Result<Arc<StoredObject>, StatusError> {
         let stored = state.store.get(&self.served.id, &self.key()).cloned();
         stored.ok_or_else(|| StatusError::not_found(self.served.status_details(&self.target.name)))
     }
 }
 
-/// What a request gets.
+/// The response to a request: status code, body and warnings.
 #[derive(Debug)]
 pub(crate) struct ApiResponse {
     pub(crate) code: StatusCode,
@@ -197,7 +198,7 @@ impl ApiResponse {
         Self { code, body, warnings: Vec::new() }
     }
 
-    /// Says more of an answer, or of a failure.
+    /// Puts `warnings` in front of those of a response or of an error.
     pub(crate) fn with_warnings(
         answer: Result<Self, StatusError>,
         warnings: Vec<String>,
@@ -235,7 +236,7 @@ impl Api {
         Self { shared: Arc::new(SharedState { environment, state: Mutex::new(state) }) }
     }
 
-    /// The answer to a request.
+    /// Returns the response to a request.
     pub(crate) fn handle(&self, request: Request) -> Result<ApiResponse, StatusError> {
         if let Some(answer) = self.handle_non_resource(&request) {
             return answer;
@@ -253,7 +254,7 @@ impl Api {
         self.shared.environment.now()
     }
 
-    /// `/`: where to look further.
+    /// Returns the response to `/`: the paths that the server serves.
     fn root_paths(&self) -> Value {
         let state = self.shared.lock();
         let mut paths = BTreeSet::from(
@@ -281,7 +282,7 @@ impl Api {
         json!({"paths": paths})
     }
 
-    /// What is no resource: health, version, discovery, OpenAPI.
+    /// Handles paths outside of resources: health, version, discovery, OpenAPI.
     fn handle_non_resource(&self, request: &Request) -> Option<Result<ApiResponse, StatusError>> {
         if request.method != Method::GET {
             return None;
@@ -305,19 +306,19 @@ impl Api {
         }
     }
 
-    /// `bindings` are made, and never kept.
+    /// Handles `bindings`: binds a pod to a node; no Binding object is stored.
     fn handle_bindings(
         state: &mut State,
         request: Request,
         target: Target,
-        show: Projection,
+        projection: Projection,
     ) -> Result<ApiResponse, StatusError> {
         if request.method != Method::POST {
             return Err(StatusError::method_not_allowed());
         }
         let served = state.registry.get("", "v1", "pods").ok_or_else(StatusError::no_such_path)?;
         let subresource = Some(Subresource::Binding);
-        let call = ResourceRequest { request, target, served, subresource, projection: show };
+        let call = ResourceRequest { request, target, served, subresource, projection };
         let answer = subresources::binding::create(state, call);
         builtin_controllers::process_queue(state);
         answer
@@ -326,15 +327,16 @@ impl Api {
     fn handle_resource(
         &self,
         request: Request,
-        show: Projection,
+        projection: Projection,
     ) -> Result<ApiResponse, StatusError> {
         let target = Target::parse(&request.path).ok_or_else(StatusError::page_not_found)?;
         let mut state = self.shared.lock();
         builtin_controllers::expire_events(&mut state);
         if target.is_bindings() {
-            return Self::handle_bindings(&mut state, request, target, show);
+            return Self::handle_bindings(&mut state, request, target, projection);
         }
-        // Groups of custom kinds are served by somebody who is shorter of words.
+        // The server of custom resources answers an unknown path with plain text, without a
+        // `Status`.
         let nowhere = if state.registry.is_built_in_group(&target.group) {
             StatusError::no_such_path
         } else {
@@ -350,7 +352,7 @@ impl Api {
             return Err(nowhere());
         }
         target.check_name()?;
-        let call = ResourceRequest { request, target, served, subresource, projection: show };
+        let call = ResourceRequest { request, target, served, subresource, projection };
         let answer = verbs::dispatch(&self.shared, &mut state, &call);
         builtin_controllers::process_queue(&mut state);
         answer

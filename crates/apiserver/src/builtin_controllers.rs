@@ -1,14 +1,15 @@
-//! What the controllers of a control plane do with objects after a request: here it is part of
-//! the request, so nobody has to wait for it and every run gives the same.
+//! Built-in controllers process the objects that an API request changed, within that request. So
+//! clients need not wait for them, and every run gives the same objects.
 //!
-//! | part | stands in for |
+//! | module | replaces |
 //! |---|---|
-//! | [`garbage_collector`] | the garbage collector: owner references, foreground and orphan finalizers |
-//! | [`namespaces`] | what every namespace has in it, and the end of namespaces |
-//! | [`event_ttl`] | the time to live of events |
-//! | [`custom_resource_definitions`] | CustomResourceDefinitions: names, conditions, serving, clean-up |
+//! | [`garbage_collector`] | the garbage collector: owner references and finalizers |
+//! | [`namespaces`] | the namespace controller: default objects, deletion of the contents |
+//! | [`event_ttl`] | the TTL of Events |
+//! | [`custom_resource_definitions`] | the CRD controllers: names, conditions, serving, deletion |
 //!
-//! Absent on purpose: everything that makes pods (see the simulated workloads), quotas, tokens.
+//! The module has no controllers that create pods (see the simulated workloads), no quotas and no
+//! token controller.
 
 mod bootstrap;
 mod custom_resource_definitions;
@@ -28,7 +29,7 @@ pub(crate) use self::event_ttl::{EventTtlQueue, expire_events};
 use crate::api::State;
 use crate::store::{ObjectKey, ResourceId, StoredObject};
 
-/// What a request did that has to be followed up.
+/// The object changes of a request that the built-in controllers still have to process.
 #[derive(Debug, Default)]
 pub(crate) struct ControllerQueue {
     changes: VecDeque<ObjectChange>,
@@ -48,7 +49,7 @@ impl ControllerQueue {
         stored: &StoredObject,
         existed: bool,
     ) {
-        // Most writes concern nobody here: a pod's status, a lease, an event.
+        // Most writes need no built-in controller: a pod's status, a lease, an event.
         let is_special = matches!(&*id.plural, "namespaces" | "customresourcedefinitions");
         let has_owner = !stored.owners.is_empty();
         if is_special || stored.is_terminating || (has_owner && !existed) {
@@ -68,7 +69,7 @@ impl ControllerQueue {
     }
 }
 
-/// Follows up everything that the request did, and what that brings about in turn.
+/// Runs the built-in controllers for all queued changes, including the changes that they make.
 pub(crate) fn process_queue(state: &mut State) {
     while let Some(event) = state.controller_queue.changes.pop_front() {
         match event {
@@ -86,14 +87,14 @@ pub(crate) fn process_queue(state: &mut State) {
     }
 }
 
-/// The object with its kind, if it is still there.
+/// Returns the stored object with apiVersion and kind, or `None` if it was removed.
 fn current_object(state: &State, id: &ResourceId, key: &ObjectKey) -> Option<Value> {
     let served = state.registry.any_version(id)?;
     let stored = state.store.get(id, key)?;
     Some(State::object(served, stored))
 }
 
-/// Stores a changed object, or removes it when nothing keeps it any more.
+/// Stores a changed object, or removes it if nothing blocks its deletion any more.
 fn store_or_remove(state: &mut State, id: &ResourceId, key: &ObjectKey, object: Value) {
     let Some(served) = state.registry.any_version(id).cloned() else {
         return;
@@ -105,7 +106,7 @@ fn store_or_remove(state: &mut State, id: &ResourceId, key: &ObjectKey, object: 
     }
 }
 
-/// Deletes as a client would, and takes it as it comes.
+/// Deletes an object as a client would, and ignores errors.
 fn delete_object(
     state: &mut State,
     id: &ResourceId,

@@ -1,8 +1,9 @@
-//! What the API serves: groups, versions, resources (`kubectl api-resources`, REST mappers).
+//! Discovery lists what the API serves: groups, versions, resources (`kubectl api-resources`, REST
+//! mappers).
 //!
-//! Two forms: the classic one, a request per group version; and the aggregated one, everything in
-//! two answers, for clients that accept it. Order is that of the real server: built-in groups by
-//! priority, then custom ones by name; versions by maturity.
+//! There are two forms: unaggregated discovery, with a request per group version; and aggregated
+//! discovery, everything in two responses, for clients that accept it. The order is that of the
+//! real server: built-in groups by priority, then custom ones by name; versions by maturity.
 //!
 //! Left out: entity tags.
 
@@ -29,7 +30,7 @@ const GIT_VERSION: &str = "v1.36.3";
 const AGGREGATED_MEDIA_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The order of the built-in groups.
+/// The built-in groups in the order in which discovery lists them.
 const GROUP_PRIORITY: [&str; 20] = [
     "apiregistration.k8s.io",
     "apps",
@@ -72,8 +73,7 @@ pub(crate) fn version() -> Value {
     })
 }
 
-/// The answer to a request for a path of discovery; `None` when it is none, or there is no such
-/// group or version.
+/// Returns the response to a discovery path; `None` for other paths and unknown groups.
 pub(crate) fn handle(
     registry: &Registry,
     path: &str,
@@ -114,7 +114,7 @@ enum DiscoveryFormat {
 }
 
 impl DiscoveryFormat {
-    /// The first of the client's wishes that can be met.
+    /// Returns the first form of the Accept header that the server supports.
     fn negotiate(accept: &str, has_aggregated: bool) -> Option<Self> {
         if accept.trim().is_empty() {
             return Some(Self::Unaggregated);
@@ -140,7 +140,7 @@ impl DiscoveryFormat {
     }
 }
 
-/// What is served, in the order in which it is told.
+/// The served groups, in the order in which discovery lists them.
 struct ApiGroups<'a> {
     groups: Vec<ApiGroup<'a>>,
 }

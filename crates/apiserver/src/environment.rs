@@ -1,4 +1,4 @@
-//! What the API takes from outside: the time, and numbers that nobody has seen before.
+//! The environment gives the API server its inputs from outside: the time and unique numbers.
 
 use std::fmt;
 use std::pin::Pin;
@@ -31,8 +31,8 @@ pub(crate) fn uuid(bits: u128) -> String {
     format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
-/// Five letters and digits as Kubernetes appends them to `metadata.generateName`: no vowels, so
-/// that they spell nothing.
+/// Returns five letters and digits as Kubernetes appends them to `metadata.generateName`. There are
+/// no vowels, so that the suffix spells no word.
 pub(crate) fn generated_name_suffix(mut bits: u128) -> String {
     const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut suffix = String::with_capacity(5);

@@ -1,5 +1,6 @@
-//! The API over TCP, for kubectl: HTTPS on loopback, with a certificate authority that is made at
-//! the start and a bearer token, both in a kubeconfig that only its owner may read.
+//! The HTTPS server serves the API over TCP on loopback, for kubectl. It creates a certificate
+//! authority and a bearer token at the start, and writes both into a kubeconfig that only its owner
+//! may read.
 //!
 //! HTTPS, because kubectl does not send tokens over plain HTTP.
 
@@ -31,13 +32,13 @@ use tokio_rustls::TlsAcceptor;
 use crate::api::Api;
 use crate::service::{ResponseBody, Service, unauthorized_response};
 
-/// What bounds the memory and the patience of a server.
+/// The limits of connections that bound the memory and the time of a server.
 #[derive(Debug, Clone, Copy)]
 struct ConnectionLimits {
-    /// With so many clients, a new one takes the place of the oldest that has not said who it is;
-    /// when all have, it is turned away.
+    /// The number of connections at which a new one closes the oldest unauthenticated one. If all
+    /// are authenticated, the server closes the new connection.
     max_connections: usize,
-    /// Within that time a client has to say who it is and what it wants.
+    /// The time that a client has to authenticate and to send its first request.
     authentication_timeout: Duration,
 }
 
@@ -109,7 +110,7 @@ impl Server {
         format!("https://{}", self.address)
     }
 
-    /// Writes a kubeconfig for an administrator. Only the user who runs this may read it.
+    /// Writes a kubeconfig for an administrator, readable only by the user that runs the server.
     pub fn write_kubeconfig(&self, path: &Path, cluster: &str) -> Result<(), ServeError> {
         use base64::Engine as _;
         use std::io::Write as _;
@@ -166,25 +167,26 @@ impl Server {
     }
 }
 
-/// Who is connected. Dropping it ends all connections.
+/// The open connections. Dropping it closes all connections.
 struct Connections {
     permits: Arc<Semaphore>,
     tasks: JoinSet<()>,
-    /// Those who had not said who they are when somebody looked last, oldest first.
+    /// Connections that were unauthenticated at the last check, oldest first.
     unauthenticated: VecDeque<(AbortHandle, Arc<AtomicBool>)>,
 }
 
 impl Connections {
-    fn new(places: usize) -> Self {
-        let places = Arc::new(Semaphore::new(places));
-        Self { permits: places, tasks: JoinSet::new(), unauthenticated: VecDeque::new() }
+    fn new(max_connections: usize) -> Self {
+        let permits = Arc::new(Semaphore::new(max_connections));
+        Self { permits, tasks: JoinSet::new(), unauthenticated: VecDeque::new() }
     }
 
-    /// A place for one more, if there is one or somebody has to give way.
+    /// Returns a permit for one more connection. At the limit it closes the oldest unauthenticated
+    /// connection; `None` if there is none.
     async fn acquire_permit(&mut self) -> Option<OwnedSemaphorePermit> {
         while self.tasks.try_join_next().is_some() {}
-        if let Ok(place) = self.permits.clone().try_acquire_owned() {
-            return Some(place);
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Some(permit);
         }
         let is_unknown = |known: &AtomicBool| !known.load(Ordering::Relaxed);
         self.unauthenticated.retain(|(task, known)| !task.is_finished() && is_unknown(known));
@@ -193,7 +195,7 @@ impl Connections {
     }
 
     fn spawn(&mut self, known: Arc<AtomicBool>, task: impl Future<Output = ()> + Send + 'static) {
-        // Those who have left are looked for when it matters, and before they are many.
+        // Finished tasks are dropped when the limit is reached, or before the queue grows too long.
         if self.unauthenticated.len() > 2 * DEFAULT_LIMITS.max_connections {
             self.unauthenticated.retain(|(task, _)| !task.is_finished());
         }
@@ -228,17 +230,18 @@ impl Connection {
                 future::pending::<()>().await;
             }
         });
-        // The client went away, or never said who it is: there is nobody to tell.
+        // The client has disconnected or never authenticated: there is no connection to report an
+        // error to.
         let _ = future::select(conversation, silence).await;
     }
 }
 
-/// Lets in those who know the token.
+/// The API service behind a check of the bearer token.
 #[derive(Debug, Clone)]
 struct AuthenticatedService {
     service: Service,
     token: Arc<str>,
-    /// Set when this client has shown the token.
+    /// Whether a request of this connection has had the right token.
     is_authenticated: Arc<AtomicBool>,
 }
 
@@ -278,13 +281,13 @@ fn bearer_token(authorization: &[u8]) -> &[u8] {
     }
 }
 
-/// Compares in a time that does not tell how much was right.
+/// Compares in constant time, so that the duration does not reveal matching bytes.
 fn constant_time_eq(given: &[u8], expected: &[u8]) -> bool {
     let differences = given.iter().zip(expected).fold(0, |sum, (a, b)| sum | (a ^ b));
     given.len() == expected.len() && differences == 0
 }
 
-/// A certificate authority, a certificate for loopback signed by it, and a token.
+/// Creates a certificate authority, a certificate for loopback and a bearer token.
 fn generate_credentials() -> Result<(String, rustls::ServerConfig, String), ServeError> {
     let mut ca = CertificateParams::default();
     ca.distinguished_name.push(DnType::CommonName, "karpenter-demo-ca");

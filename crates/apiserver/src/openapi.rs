@@ -1,4 +1,5 @@
-//! The published OpenAPI: `kubectl explain`, validation and three-way merges of `kubectl apply`.
+//! OpenAPI publishes the schemas for `kubectl explain`, validation and three-way merges of `kubectl
+//! apply`.
 //!
 //! ```text
 //! /openapi/v3                      where the document of each group version is
@@ -6,9 +7,9 @@
 //! /openapi/v2                      all of them in the older form
 //! ```
 //!
-//! Schemas of built-in kinds come from their shapes, and say fields, types and how lists merge;
-//! what fields mean in words is left out. Custom kinds publish their own schema. Documents are
-//! JSON: clients that accept nothing but protobuf are told so, and do without.
+//! The schemas of built-in kinds come from the type model, with fields, types and merge rules of
+//! lists; descriptions of fields are left out. Custom kinds publish their own schema. Documents are
+//! JSON: a client that accepts only protobuf gets an error and continues without OpenAPI.
 
 mod paths;
 mod schemas;
@@ -64,7 +65,7 @@ fn accepts_json(accept: &str) -> bool {
     accept.trim().is_empty() || accept.split(',').any(is_json)
 }
 
-/// What is served, by `api/v1` and `apis/{group}/{version}`.
+/// Returns the served resources by `api/v1` and `apis/{group}/{version}`.
 fn resources_by_version(registry: &Registry) -> BTreeMap<String, Vec<&Arc<ServedResource>>> {
     let mut versions: BTreeMap<String, Vec<&Arc<ServedResource>>> = BTreeMap::new();
     for served in registry.iter() {

@@ -1,8 +1,8 @@
-//! Patches that change an object without owning fields: JSON patch, merge patch and strategic
-//! merge patch. Server-side apply is in [`crate::server_side_apply`].
+//! Applies patches that change an object without owning fields: JSON patch, merge patch and
+//! strategic merge patch. Server-side apply is in [`crate::server_side_apply`].
 //!
-//! All are pure, and differ from their RFCs where the API server does. The result still has to be
-//! decoded: what is not of the kind's shape is found there.
+//! All are pure, and differ from their RFCs where the API server does. The caller still has to
+//! decode the result, which rejects values that do not have the type of the kind.
 
 mod json;
 mod strategic;

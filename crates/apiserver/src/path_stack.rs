@@ -1,4 +1,4 @@
-//! Where a walk over a value is, kept on its stack: most places are passed and never named.
+//! The path of a recursive walk, kept on the call stack: most paths are never written as text.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Objects as the client wants to see them: whole, as rows of a table, or their metadata alone.
+//! Projects objects into the form that the client requests: full, table, or metadata only.
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use crate::store::StoredObject;
 use crate::table::{self, IncludeObject};
 use crate::verbs::list::ObjectList;
 
-/// A stored object with its kind.
+/// Returns a stored object as JSON, with apiVersion and kind.
 pub(crate) fn full_object(served: &ServedResource, stored: &StoredObject) -> Bytes {
     if served.converts_for_storage() {
         return State::object(served, stored).to_string().into();
@@ -47,7 +47,7 @@ pub(crate) fn project_stored(
     }
 }
 
-/// As [`project_stored`], for one that is not stored.
+/// Returns the projection of an object that is not stored; see [`project_stored`].
 pub(crate) fn project_value(
     served: &ServedResource,
     show: Projection,
@@ -64,8 +64,8 @@ pub(crate) fn project_value(
     }
 }
 
-/// The parts of a list, each made when it is asked for: a client that reads slowly keeps what is
-/// stored, and nothing that was made of it.
+/// Returns the parts of a list, each built when it is read. So a slow client holds the stored
+/// objects and no projections of them.
 pub(crate) fn project_list(
     list: ObjectList,
     show: Projection,
@@ -151,7 +151,7 @@ fn without_type_meta(served: &ServedResource, stored: &StoredObject) -> Bytes {
     object.to_string().into()
 }
 
-/// The object of a watch event.
+/// Returns the projection of the object of a watch event.
 pub(crate) fn project_event_object(
     served: &ServedResource,
     show: Projection,

@@ -1,4 +1,4 @@
-//! Which resources are served now.
+//! The registry of the resources that the API serves.
 
 mod served_resource;
 
@@ -11,7 +11,7 @@ pub(crate) use self::served_resource::ServedResource;
 use crate::kinds;
 use crate::store::ResourceId;
 
-/// Group, version and plural.
+/// The group, version and plural of a resource.
 type ResourceKey = (Box<str>, Box<str>, Box<str>);
 
 /// All resources.
@@ -90,7 +90,7 @@ pub(crate) fn remove_field(object: &mut Value, field: &str) {
     }
 }
 
-/// Sets `field` to what `from` has there.
+/// Sets `field` of `to` as in `from`, or removes it if `from` lacks it.
 pub(crate) fn copy_field(to: &mut Value, from: &Value, field: &str) {
     match from.get(field) {
         Some(value) => to[field] = value.clone(),
@@ -102,7 +102,7 @@ pub(crate) fn copy_managed_fields(to: &mut Value, from: &Value) {
     copy_field(&mut to["metadata"], &from["metadata"], "managedFields");
 }
 
-/// A resize changes the resources of containers, and nothing else.
+/// Restores everything that a resize may not change: all but resources of containers.
 pub(crate) fn prepare_for_resize(new: &mut Value, old: &Value) {
     let mut kept = old.clone();
     for list in ["containers", "initContainers"] {

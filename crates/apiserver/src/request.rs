@@ -1,4 +1,4 @@
-//! What a request asks for: the path taken apart, its query, and how the answer is to look.
+//! Parses a request: its path and query, and the projection that the client wants.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ impl Target {
             [] => ("", "", ""),
             [resource] => (*resource, "", ""),
             [resource, name] => (*resource, *name, ""),
-            // What follows is a path of whoever is behind the object.
+            // The rest is a path of the server behind the object.
             [resource, name, "proxy", ..] => (*resource, *name, "proxy"),
             [resource, name, subresource] => (*resource, *name, *subresource),
             _ => return None,
@@ -157,7 +157,7 @@ impl Request {
         text.split(';').next().unwrap_or_default().trim()
     }
 
-    /// Who writes: the query says it, or the first word of the user agent.
+    /// Returns the field manager: from the query, or the first word of the user agent.
     pub(crate) fn field_manager(&self) -> Cow<'_, str> {
         match self.query.get("fieldManager") {
             "" => {
@@ -170,7 +170,7 @@ impl Request {
     }
 }
 
-/// How the client wants objects to be shown.
+/// The form in which the API returns objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Projection {
     Full,
@@ -183,7 +183,7 @@ pub(crate) enum Projection {
 }
 
 impl Projection {
-    /// What the headers and the query ask for.
+    /// Returns the projection that the headers and the query request.
     pub(crate) fn from_request(request: &Request) -> Result<Self, StatusError> {
         match Self::from_accept(request.header(header::ACCEPT))? {
             Self::Table(_) => {
@@ -193,7 +193,7 @@ impl Projection {
         }
     }
 
-    /// The first of the client's wishes that can be met.
+    /// Returns the first projection of the Accept header that the server supports.
     fn from_accept(accept: &str) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
             return Ok(Self::Full);

@@ -4,7 +4,7 @@ use crate::admission::names;
 use crate::status::StatusError;
 use crate::store::{ObjectKey, StoredObject};
 
-/// What a request wants to see. Empty: everything.
+/// The label and field selectors of a request. Empty: all objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ObjectSelector {
     labels: Vec<SelectorRequirement>,
@@ -28,7 +28,8 @@ enum SelectorOperator {
 }
 
 impl ObjectSelector {
-    /// `check` says what is wrong with a field beside `metadata.name` and `metadata.namespace`.
+    /// Parses both selectors. `check` returns an error for an unknown field besides `metadata.name`
+    /// and `metadata.namespace`.
     pub(crate) fn parse(
         labels: &str,
         fields: &str,
@@ -45,12 +46,11 @@ impl ObjectSelector {
         Ok(Self { labels, fields })
     }
 
-    /// Selects the object of that name alone; all of them if it is empty.
+    /// Restricts the selector to the object with that name, unless it is empty.
     pub(crate) fn with_name(mut self, name: &str) -> Self {
         if !name.is_empty() {
-            let test = SelectorOperator::In(vec![name.to_owned()]);
-            self.fields
-                .push(SelectorRequirement { key: "metadata.name".to_owned(), operator: test });
+            let operator = SelectorOperator::In(vec![name.to_owned()]);
+            self.fields.push(SelectorRequirement { key: "metadata.name".to_owned(), operator });
         }
         self
     }
@@ -86,7 +86,7 @@ impl SelectorOperator {
     }
 }
 
-/// `a=b,c!=d`; a backslash takes the next character as it is.
+/// Parses a field selector, `a=b,c!=d`. A backslash escapes the next character.
 fn field_requirements(text: &str) -> Result<Vec<SelectorRequirement>, String> {
     let mut terms = Vec::new();
     for part in split_unescaped(text) {
@@ -143,7 +143,7 @@ fn unescape(text: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Reads `a=b, c in (d,e), !f, g, h>1`.
+/// Parses a label selector, `a=b, c in (d,e), !f, g, h>1`.
 struct LabelSelectorParser<'a> {
     rest: &'a str,
 }
@@ -210,11 +210,11 @@ impl<'a> LabelSelectorParser<'a> {
         if missing {
             return Ok(SelectorRequirement { key, operator: SelectorOperator::DoesNotExist });
         }
-        let test = match self.peek() {
+        let operator = match self.peek() {
             Token::End | Token::Sign(",") => SelectorOperator::Exists,
             _ => self.operator(&key)?,
         };
-        Ok(SelectorRequirement { key, operator: test })
+        Ok(SelectorRequirement { key, operator })
     }
 
     fn operator(&mut self, key: &str) -> Result<SelectorOperator, String> {

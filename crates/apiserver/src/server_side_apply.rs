@@ -1,13 +1,14 @@
-//! Who owns which field of an object, and server-side apply.
+//! Server-side apply merges configurations into objects and tracks the owner of each field.
 //!
-//! Start at [`ApiEndpoint::apply`] and [`ApiEndpoint::update`]: pure functions from objects to objects,
-//! whose `metadata.managedFields` say who last set what. Objects are those of one version, with
-//! all fields that the server itself always writes ([`crate::type_model::encode`]). Defaults, validation,
-//! storage and the merging of other patches are done elsewhere.
+//! Start at [`ApiEndpoint::apply`] and [`ApiEndpoint::update`]: pure functions from objects to
+//! objects, whose `metadata.managedFields` record the manager that last set each field. Objects
+//! have one version, and all fields that the server itself always writes
+//! ([`crate::type_model::encode`]). Other modules do defaults, validation, storage and the merging
+//! of other patches.
 //!
-//! Below: [`path`] and [`set`] are fields and sets of them, `typed_value`, `compare`, `merge` and
-//! `schema_change` walk objects along their types, `updater` combines them, `managers` is the
-//! list in the metadata, `last_applied` keeps `kubectl apply` of both kinds compatible.
+//! The modules: [`path`] and [`set`] have fields and sets of them; `typed_value`, `compare`,
+//! `merge` and `schema_change` walk objects along their types; `updater` combines them; `managers`
+//! encodes the list in the metadata; `last_applied` keeps both kinds of `kubectl apply` compatible.
 
 mod compare;
 mod last_applied;
@@ -37,12 +38,12 @@ use self::updater::{Conflict, Updater};
 use crate::status::StatusError;
 use crate::type_model::{TypeId, Types};
 
-/// Owns what was there before anybody applied anything.
+/// The manager that owns all fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// Stands for the change that is being made, until it is added to what its manager owns.
 const CURRENT_OPERATION: &str = "current-operation";
 
-/// Metadata that is not anybody's.
+/// Metadata fields that no manager owns.
 static UNOWNED_METADATA: LazyLock<FieldSet> = LazyLock::new(|| {
     FieldSet::from_field_names(&[
         &["apiVersion"],
@@ -60,7 +61,7 @@ static UNOWNED_METADATA: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// What objects are, and what may be changed, at one address of the API.
+/// A kind or subresource at one API version, with its types and ownable fields.
 #[derive(Debug, Clone, Copy)]
 pub struct ApiEndpoint<'a> {
     pub types: &'a Types,
@@ -73,21 +74,21 @@ pub struct ApiEndpoint<'a> {
     /// `status`, `scale`; empty for the object itself.
     pub subresource: &'a str,
     pub ownable: OwnableFields<'a>,
-    /// An object that does not exist yet: [`crate::type_model::zero_value`] for built-in kinds, only `apiVersion` and
-    /// `kind` for custom ones.
+    /// An object that does not exist yet: [`crate::type_model::zero_value`] for built-in kinds,
+    /// only `apiVersion` and `kind` for custom ones.
     pub empty: &'a Value,
 }
 
-/// Which fields a change at an endpoint can own; it does not touch the others.
+/// The fields that a write at an endpoint can own; it leaves the others unchanged.
 #[derive(Debug, Clone, Copy)]
 pub enum OwnableFields<'a> {
-    /// All but these and what is below them: `status` for an object, `spec` for its status.
+    /// All fields except these and those below: `status` for an object, `spec` for its status.
     AllExcept(&'a [&'a [&'a str]]),
-    /// Only what is below these; `*` is any item.
+    /// Only the fields below these; `*` is any item.
     Only(&'a [&'a [&'a str]]),
 }
 
-/// What an apply made of an object.
+/// The result of an apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyResult {
     /// With its managed fields. Defaults are not filled in yet.
@@ -128,8 +129,9 @@ impl ApiEndpoint<'_> {
         }
     }
 
-    /// Server-side apply: `live` with the fields of `config`, which `manager` owns from now on,
-    /// without those that it applied before and nobody else wants.
+    /// Server-side apply: merges `config` into `live` and makes `manager` the owner of its fields.
+    /// Fields that the manager applied before, that `config` lacks and that have no other owner are
+    /// removed.
     ///
     /// `now` is RFC 3339 with whole seconds.
     pub fn apply(
@@ -173,8 +175,7 @@ impl ApiEndpoint<'_> {
         Ok(())
     }
 
-    /// The answer to an apply whose result cannot be decoded as an object of the kind, with
-    /// what the decoder says.
+    /// Returns the error for an apply whose result the decoder rejects.
     pub fn conversion_failure(&self, config: &Value, error: &str) -> StatusError {
         let object = self.describe(config);
         internal(format!("failed to convert new object ({object}) to proper version: {error}"))
@@ -234,7 +235,7 @@ impl ApiEndpoint<'_> {
         set_managed_fields(new, None);
         let has_uid = live["metadata"]["uid"].as_str().is_some_and(|uid| !uid.is_empty());
         if tracked.fields.is_empty() && has_uid {
-            // Nobody has been tracked so far; the next apply starts it.
+            // No manager is tracked so far; the next apply starts it.
             return;
         }
         let Ok(mut tracked) = self.track_change(live, new, tracked, manager, now) else {
@@ -244,7 +245,7 @@ impl ApiEndpoint<'_> {
         set_managed_fields(new, tracked.encode());
     }
 
-    /// The owners before an update: those that the request sets, else those of the object.
+    /// Returns the owners before an update: of the request, else of the live object.
     fn managed_fields_before_update(&self, live: &Value, new: &Value) -> ManagedFields {
         let of_live = || ManagedFields::decode(managed_fields(live)).unwrap_or_default();
         if !self.subresource.is_empty() {
@@ -259,7 +260,7 @@ impl ApiEndpoint<'_> {
         }
     }
 
-    /// Adds a change to what its manager owns.
+    /// Adds a change to the fields that its manager owns.
     fn track_change(
         &self,
         live: &Value,
@@ -293,8 +294,8 @@ impl ApiEndpoint<'_> {
     }
 }
 
-/// Puts back the times of the managed fields of `old` if they are all that is new in `new`, so
-/// that a change that changes nothing is not stored.
+/// Restores the times of the managed fields of `old` if `new` differs in nothing else. So an update
+/// without a change is not stored.
 pub fn restore_unchanged_times(old: &Value, new: &mut Value) {
     let (before, after) = (managed_fields(old), managed_fields(new));
     if before != after && equal_but_times(before, after) && equal_but_managers(old, new) {
@@ -331,7 +332,7 @@ fn equal_but(old: &Map<String, Value>, new: &Map<String, Value>, field: &str) ->
     count(old) == count(new) && old.iter().all(same)
 }
 
-/// What is wrong with managed fields, if they cannot be read.
+/// Returns the decoding error of invalid managed fields.
 pub fn managed_fields_problem(entries: &Value) -> Option<String> {
     ManagedFields::decode(Some(entries)).err()
 }
@@ -369,7 +370,7 @@ fn is_reset(entries: &Value) -> bool {
     }
 }
 
-/// Takes metadata that is nobody's from what the owner has.
+/// Removes the unowned metadata fields from the fields of an owner.
 fn strip_unowned_metadata(tracked: &mut ManagedFields, id: &str) {
     if let Some(owned) = tracked.fields.get_mut(id) {
         owned.set.subtract(&UNOWNED_METADATA);

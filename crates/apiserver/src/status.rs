@@ -1,14 +1,14 @@
-//! The `Status` of a request that failed, with the reasons and words of Kubernetes.
+//! Status errors: the `Status` of a failed request, with the reasons and messages of Kubernetes.
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::admission::{FieldError, invalid_message};
 
-/// The reason of failures that are told as plain text.
+/// The reason of errors that the server sends as plain text.
 pub(crate) const PLAIN_TEXT: &str = "PlainText";
 
-/// Why a request was refused. It becomes an object of kind `Status`.
+/// The reason for which the API rejects a request; becomes a `Status` object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusError {
     pub code: StatusCode,
@@ -21,7 +21,7 @@ pub struct StatusError {
     pub warnings: Vec<String>,
 }
 
-/// What a failure is about: the `details` that most of them carry.
+/// The group, kind and name in the `details` of a status error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatusDetails<'a> {
     pub group: &'a str,
@@ -84,7 +84,7 @@ impl StatusError {
         self
     }
 
-    /// As it is, with what else there was to say.
+    /// Returns the error with these warnings.
     #[must_use]
     pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
         self.warnings = warnings;
@@ -96,7 +96,7 @@ impl StatusError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(about)
     }
 
-    /// The answer to a path that leads nowhere.
+    /// Returns the response to an unknown path.
     pub fn no_such_path() -> Self {
         let message = "the server could not find the requested resource";
         let mut failure = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
@@ -104,7 +104,7 @@ impl StatusError {
         failure
     }
 
-    /// The answer to a path of a group that nobody serves: no `Status` at all.
+    /// Returns the response to a path in a group that is not served: plain text without a `Status`.
     pub fn page_not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, PLAIN_TEXT, "404 page not found")
     }
@@ -120,7 +120,7 @@ impl StatusError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(about)
     }
 
-    /// Somebody else wrote the object since the client read it.
+    /// Returns the conflict for a client that has read an older version of the object.
     pub fn modified(about: StatusDetails<'_>) -> Self {
         let why = "the object has been modified; please apply your changes to the latest \
                    version and try again";
@@ -173,7 +173,7 @@ impl StatusError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// A list or watch from a version that nobody remembers.
+    /// Returns the error for a list or watch from a compacted version.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(StatusCode::GONE, "Expired", message)
     }

@@ -1,18 +1,18 @@
-//! What is stored: objects as the bytes that clients get, under one counter of versions, and the
-//! changes that watches read.
+//! The store keeps objects as JSON text under one counter of versions, with the changes that
+//! watches read.
 //!
-//! Objects are kept as JSON text and not as values: a list or a watch event is then a copy of
-//! bytes that are there already, and 100,000 pods fit into some hundred megabytes. What many objects
-//! have in common is kept once ([`object_text`]).
+//! Objects are JSON text and not values: a list or a watch event is then a copy of stored bytes,
+//! and 100,000 pods fit into some hundred megabytes. The store keeps parts that many objects share
+//! once ([`object_text`]).
 //!
 //! ```text
-//! put/remove ─▶ Table.objects  (key ─▶ Stored, newest only)
-//!          └──▶ Table.history  (old and new Stored of each change, bounded) ─▶ watches, old lists
+//! put/remove ─▶ ResourceTable.objects  (key ─▶ StoredObject, newest only)
+//!          └──▶ ResourceTable.history  (changes with both objects, bounded) ─▶ watches, old lists
 //! ```
 //!
 //! Invariant: every change takes a version of its own from one counter for all resources.
 //! Invariant: a watcher holds a version and nothing else, so one that stops reading costs nothing;
-//! when it comes back too late, the history no longer reaches it and it is told so.
+//! if it continues too late, its version is compacted and the watch ends with `Expired`.
 
 mod history;
 mod object_text;
@@ -34,8 +34,8 @@ pub(crate) use self::string_pairs::StringPairs;
 pub(crate) use self::watch_channel::Receiver;
 use self::watch_channel::Sender;
 
-/// The place of an object within its resource: `namespace/name`, or `name` alone. The order is
-/// that of the texts, as it is in etcd: lists come in this order.
+/// The key of an object within its resource: `namespace/name`, or only `name`. Keys are ordered as
+/// texts, as in etcd: lists have this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectKey(Box<str>);
 
@@ -92,11 +92,11 @@ pub(crate) struct StoredObject {
     pub(crate) text: ObjectText,
     pub(crate) uid: Box<str>,
     pub(crate) labels: StringPairs,
-    /// What field selectors of the kind may ask for, beside name and namespace.
+    /// The values that field selectors of the kind compare, besides name and namespace.
     pub(crate) fields: StringPairs,
     /// The uids of `metadata.ownerReferences`.
     pub(crate) owners: Box<[Box<str>]>,
-    /// Whether it has a `metadata.deletionTimestamp`.
+    /// Whether the object has a `metadata.deletionTimestamp`.
     pub(crate) is_terminating: bool,
 }
 
@@ -125,23 +125,23 @@ impl StoredObject {
         }
     }
 
-    /// The same object under a later version: what a watcher sees last of it.
+    /// Returns the object with a later version, as a watcher last sees it.
     pub(crate) fn at_version(&self, version: u64) -> Self {
         Self::new(self.to_value(), version, self.fields.clone(), ObjectText::unshared)
     }
 
-    /// The object, parsed.
+    /// Parses the text of the object.
     pub(crate) fn to_value(&self) -> Value {
         serde_json::from_slice(&self.text.to_vec()).expect("what was stored was a value before")
     }
 }
 
-/// The objects of one resource.
+/// All objects of one resource, with the history of their changes.
 #[derive(Debug)]
 pub(crate) struct ResourceTable {
     objects: BTreeMap<ObjectKey, Arc<StoredObject>>,
     history: History,
-    /// The last change; watchers wait on it.
+    /// Sends the last change to watchers.
     latest_change: Sender<Arc<LatestChange>>,
 }
 
@@ -173,8 +173,8 @@ impl ResourceTable {
         range.take_while(move |(key, _)| key.is_in(namespace))
     }
 
-    /// Up to `limit` of what [`ResourceTable::range`] would have given at `version`, as far back as the
-    /// history goes.
+    /// Returns up to `limit` objects of [`ResourceTable::range`] as they were at `version`. Fails
+    /// if the history does not reach back that far.
     pub(crate) fn range_at_version(
         &self,
         version: u64,
@@ -198,7 +198,7 @@ impl ResourceTable {
         Ok(merge_sorted(unchanged, changed).take(limit).map(clone).collect())
     }
 
-    /// The changes after `version`, oldest first.
+    /// Returns the changes after `version`, oldest first.
     pub(crate) fn changes_after(
         &self,
         version: u64,
@@ -211,7 +211,7 @@ impl ResourceTable {
     }
 }
 
-/// Both in one order.
+/// Merges two sorted iterators in the order of their keys.
 fn merge_sorted<'a, T>(
     mut left: Peekable<impl Iterator<Item = (&'a ObjectKey, T)>>,
     mut right: Peekable<impl Iterator<Item = (&'a ObjectKey, T)>>,
@@ -231,7 +231,7 @@ pub(crate) struct Store {
     version: u64,
     tables: BTreeMap<ResourceId, ResourceTable>,
     text_pool: TextPool,
-    /// Who names this uid as an owner.
+    /// The dependents of each owner, by the uid of the owner.
     dependents: BTreeMap<Box<str>, BTreeSet<(ResourceId, ObjectKey)>>,
 }
 
@@ -254,7 +254,7 @@ impl Store {
         self.tables.get_mut(resource).expect("inserted above")
     }
 
-    /// A resource begins: nobody can be told what was before.
+    /// Starts the history of a new resource: earlier versions count as compacted.
     pub(crate) fn begin_history(&mut self, resource: &ResourceId) {
         let version = self.version;
         self.table(resource).history.compact(version);
@@ -305,7 +305,7 @@ impl Store {
         self.dependents.get(uid).into_iter().flatten().cloned().collect()
     }
 
-    /// Lets the history of a resource begin anew, and keep only so much.
+    /// Clears the history of a resource and limits its retained bytes.
     #[cfg(test)]
     pub(crate) fn limit_history(&mut self, resource: &ResourceId, bytes: usize) {
         self.table(resource).history = History::with_max_bytes(bytes);

@@ -1,4 +1,5 @@
-//! What an object offers beside itself. Its status is an ordinary update: see [`crate::verbs`].
+//! Resolves the subresources of an object. A status write is an ordinary update: see
+//! [`crate::verbs`].
 
 pub(crate) mod binding;
 pub(crate) mod connect;
@@ -29,7 +30,7 @@ pub(crate) fn name(subresource: Subresource) -> &'static str {
     }
 }
 
-/// The subresource that the path names, if the resource has it.
+/// Returns the subresource that the path names, if the resource has it.
 pub(crate) fn resolve(
     served: &ServedResource,
     text: &str,

@@ -1,7 +1,8 @@
-//! The shape of objects: which fields there are, of which type, and how lists and maps merge.
+//! The type model describes objects: their fields, the types of these, and how lists and maps
+//! merge.
 //!
-//! One model for built-in and custom kinds. Patches, managed fields, decoding and the published
-//! OpenAPI all read it. What a value may *be* beyond its type (lengths, patterns, rules) is not
+//! Built-in and custom kinds have one model. Patches, managed fields, decoding and the published
+//! OpenAPI all read it. Constraints on values beyond their type (lengths, patterns, rules) are not
 //! here: see [`crate::admission`] for custom kinds and [`crate::kinds`] for built-in ones.
 
 pub mod custom;
@@ -30,7 +31,7 @@ pub struct Types {
     ids_by_name: BTreeMap<Box<str>, TypeId>,
     /// What types of built-in kinds are in Go.
     go_type_by_id: BTreeMap<TypeId, GoType>,
-    /// Types that are another one, but for being owned field by field.
+    /// Types that equal another one, except that managers own them field by field.
     granular_bases: BTreeMap<TypeId, TypeId>,
 }
 
@@ -77,7 +78,7 @@ pub struct ObjectType {
     pub fields: BTreeMap<Box<str>, Field>,
     /// Owned and replaced as a whole (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Fields that are not listed are kept (`x-kubernetes-preserve-unknown-fields`).
+    /// Whether unknown fields are kept (`x-kubernetes-preserve-unknown-fields`).
     pub preserves_unknown_fields: bool,
 }
 
@@ -91,14 +92,14 @@ pub struct Field {
     pub strategy: PatchStrategy,
 }
 
-/// `x-kubernetes-patch-strategy` and `-merge-key`.
+/// The merge rules of a field: `x-kubernetes-patch-strategy` and `-merge-key`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PatchStrategy {
     /// Lists: items merge by this key, or as a set when it is `Some("")`. `None`: replaced.
     pub merge_key: Option<Box<str>>,
     /// Objects: fields that the patch does not name are dropped (`retainKeys`).
     pub retain_keys: bool,
-    /// Objects: replaced as a whole (`replaces`), without a look at what is inside.
+    /// Objects: a patch replaces the object as a whole (`replaces`).
     pub replaces: bool,
 }
 
@@ -107,7 +108,7 @@ pub struct PatchStrategy {
 pub enum ListKind {
     Atomic,
     Set,
-    /// Items are told apart by these fields.
+    /// These fields identify an item.
     Map(Box<[Box<str>]>),
 }
 
@@ -142,8 +143,8 @@ impl Types {
         self.ids_by_name.iter().map(|(name, id)| (&**name, *id))
     }
 
-    /// A type that is as `id`, which is owned as a whole, but owned field by field. It is defined by
-    /// [`Types::define_granular`], when all others are.
+    /// Adds a type that equals `id`, which is owned as a whole, but is owned field by field.
+    /// [`Types::define_granular`] defines it after all other types.
     pub(crate) fn add_granular(&mut self, id: TypeId) -> TypeId {
         let granular = self.add(Type::Any);
         self.granular_bases.insert(granular, id);
@@ -163,7 +164,7 @@ impl Types {
         }
     }
 
-    /// The type that `id` is, but for being owned field by field.
+    /// Returns the type that `id` equals, except that it is owned field by field.
     pub(crate) fn granular_base(&self, id: TypeId) -> Option<TypeId> {
         self.granular_bases.get(&id).copied()
     }

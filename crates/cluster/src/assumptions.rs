@@ -1,13 +1,14 @@
-//! What we are about to do with a machine, before anybody else can see it.
+//! Assumptions about a StateNode that the API does not show yet: nominations and deletion marks.
 //!
-//! Nominations keep a node for pods that were promised to it; marks count it as going away. Each
-//! ends by itself, so that who forgets to take one back does no harm for long.
+//! A nomination keeps a node for the pods that the provisioner placed on it; a deletion mark makes
+//! decisions count the node as deleting. Both expire, so a caller that does not remove one does
+//! little harm.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// The least time for which a nomination holds (spec 40 §5.2).
+/// The shortest time for which a nomination holds (spec 40 §5.2).
 const MIN_NOMINATION_WINDOW: Duration = Duration::from_secs(10);
 
 /// For how long a nomination holds when batches take at most `batch_max`: two batches.
@@ -15,7 +16,7 @@ pub fn nomination_window(batch_max: Duration) -> Duration {
     batch_max.saturating_add(batch_max).max(MIN_NOMINATION_WINDOW)
 }
 
-/// Assumptions about one machine.
+/// The nomination and the deletion mark of one StateNode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Assumptions {
     nominated_until: Option<Timestamp>,
@@ -33,17 +34,17 @@ impl Assumptions {
         self.nominated_until
     }
 
-    /// Counts it as going away, or not.
+    /// Marks the node for deletion until this time; none removes the mark.
     pub(crate) fn mark_for_deletion(&mut self, until: Option<Timestamp>) {
         self.marked_for_deletion_until = until;
     }
 
-    /// Whether it counts as going away.
+    /// Whether the node is marked for deletion.
     pub(crate) fn is_marked_for_deletion(self, now: Timestamp) -> bool {
         self.marked_for_deletion_until.is_some_and(|until| until > now)
     }
 
-    /// Whether a mark has ended that was not taken back.
+    /// Whether the node has a deletion mark that has expired.
     pub(crate) fn is_mark_expired(self, now: Timestamp) -> bool {
         self.marked_for_deletion_until.is_some_and(|until| until <= now)
     }

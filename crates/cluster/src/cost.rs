@@ -1,14 +1,15 @@
-//! What the nodes of each NodePool cost in an hour (spec 40 §5.7).
+//! Calculates what the nodes of each NodePool cost per hour (spec 40 §5.7).
 //!
-//! A NodeClaim counts once, under its zone, capacity type and instance type. The price of such a
-//! kind of node is asked for when the kind is first seen, and again whenever somebody says so.
+//! A NodeClaim counts once, under its zone, capacity type and instance type. The tracker requests
+//! the price of such an offering when it first occurs, and again when the caller updates the
+//! prices.
 
 use std::collections::BTreeMap;
 
 use karpenter_api::labels;
 use karpenter_api::nodeclaim::NodeClaim;
 
-/// What decides about the price of a node.
+/// The zone, capacity type and instance type that determine the price of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OfferingKey {
     /// The zone.
@@ -20,7 +21,7 @@ pub struct OfferingKey {
 }
 
 impl OfferingKey {
-    /// The pool and the kind of a NodeClaim; none while one of its labels is missing.
+    /// Returns the NodePool and the offering key of a NodeClaim; none if a label is missing.
     pub fn from_node_claim(claim: &NodeClaim) -> Option<(String, Self)> {
         let labels = claim.metadata.labels.as_ref()?;
         let label = |key: &str| labels.get(key).filter(|value| !value.is_empty()).cloned();
@@ -47,8 +48,8 @@ pub struct CostTracker {
 }
 
 impl CostTracker {
-    /// Counts a NodeClaim, once; `price` is asked if nothing of its kind is known. Returns whether
-    /// the price was found: one that is not counts as 0.
+    /// Counts a NodeClaim once. Calls `price` if the offering is new. Returns whether the price was
+    /// found: a missing one counts as 0.
     pub fn add(
         &mut self,
         claim: &str,
@@ -72,7 +73,7 @@ impl CostTracker {
         is_found
     }
 
-    /// Whether a NodeClaim is counted like this.
+    /// Whether a NodeClaim is counted under this NodePool and offering.
     pub fn is_counted(&self, claim: &str, pool: &str, kind: &OfferingKey) -> bool {
         self.claims.get(claim).is_some_and(|known| known.0 == pool && known.1 == *kind)
     }
@@ -116,7 +117,7 @@ impl CostTracker {
         unknown
     }
 
-    /// What the nodes of a pool cost in an hour; none if it has none.
+    /// Returns what the nodes of a NodePool cost per hour; none if it has none.
     pub fn pool_cost(&self, pool: &str) -> Option<f64> {
         let kinds = self.pools.get(pool)?;
         Some(kinds.values().map(|priced| f64::from(priced.count) * priced.price).sum())

@@ -1,10 +1,10 @@
 //! Kubernetes objects to core values.
 //!
-//! [`snapshot`] is the entry: all [`Objects`] of a cluster in, a [`Snapshot`] out. It is total: an
-//! object that cannot be read whole is kept as far as it can be and is [`IngestDiagnostic`] with the reason;
+//! [`snapshot`] is the entry: all [`Objects`] of a cluster in, a [`Snapshot`] out. It is total: of an
+//! object with unreadable parts it keeps the rest, and adds an [`IngestDiagnostic`] with the reason;
 //! a pod also carries it as its problem. No text of a user makes it panic.
 //!
-//! Invariant: every pod that goes in comes out, in the snapshot or as a mark.
+//! Invariant: every pod that goes in comes out, in the snapshot or as a diagnostic.
 //!
 //! [`Mirror`](crate::mirror::Mirror) reads with the same functions, one object at a time.
 //!
@@ -60,13 +60,13 @@ pub use pool::budgets_problem;
 pub struct Settings {
     /// What the running provider knows about labels and resources.
     pub provider: Provider,
-    /// Group and kind of the NodeClasses that the provider serves. Pools and claims with others
-    /// belong to another installation.
+    /// Group and kind of the NodeClasses that the provider serves. NodePools and NodeClaims of
+    /// other NodeClasses belong to another installation.
     pub node_classes: BTreeSet<(String, String)>,
     /// Alpha features.
     pub gates: Gates,
-    /// Whether a NodePool without conditions counts as ready, as nobody may be there who sets them.
-    /// They are validated here then.
+    /// Whether a NodePool without conditions counts as ready, because no controller may be running
+    /// that sets them. Such NodePools are validated here.
     pub assume_pools_ready: bool,
     /// The time of the snapshot.
     pub now: Timestamp,
@@ -79,7 +79,8 @@ pub struct Gates {
     pub node_overlay: bool,
     /// `CapacityBuffer`.
     pub capacity_buffer: bool,
-    /// `PodDeletionCostManagement`: deletion costs are ours to write, so they say nothing to us.
+    /// `PodDeletionCostManagement`: Karpenter writes deletion costs itself, so they are ignored
+    /// here.
     pub pod_deletion_cost_management: bool,
 }
 
@@ -116,18 +117,18 @@ impl Settings {
     }
 }
 
-/// What became of the objects.
+/// The result of reading API objects: the snapshot and the diagnostics.
 #[derive(Clone, Debug, Default)]
 pub struct IngestResult {
     /// The cluster.
     pub snapshot: Snapshot,
     /// NodeOverlays, for the evaluation of the catalog; none without the gate.
     pub overlays: Vec<NamedOverlay>,
-    /// Objects that are left out, or that could not be read whole, in the order of reading.
+    /// Objects that were excluded or read in part, in the order of reading.
     pub diagnostics: Vec<IngestDiagnostic>,
 }
 
-/// An object with a remark.
+/// An API object with the reason why it was excluded, rejected or reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngestDiagnostic {
     /// Its kind.
@@ -136,11 +137,12 @@ pub struct IngestDiagnostic {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Whether it is left out of the snapshot.
+    /// Whether the object is excluded from the snapshot.
     pub is_excluded: bool,
-    /// Whether somebody has to mend it. What is not ours, or not ready yet, is as it should be.
+    /// Whether the user has to fix the object. Objects of other installations and objects that are
+    /// not ready yet are valid.
     pub is_invalid: bool,
-    /// What is the matter with it.
+    /// Why the object is listed.
     pub reason: String,
 }
 
@@ -214,24 +216,24 @@ impl<'a> Reader<'a> {
         self.settings.gates
     }
 
-    /// Notes that an object is not in the snapshot, though nothing is wrong with it.
+    /// Reports a valid object that is not in the snapshot.
     fn exclude(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
         self.push_diagnostic(kind, meta, (true, false), reason.into());
     }
 
-    /// Notes that an object is not in the snapshot because it is broken.
+    /// Reports an invalid object that is not in the snapshot.
     fn reject(&mut self, kind: &'static str, meta: &ObjectMeta, reason: impl Into<String>) {
         self.push_diagnostic(kind, meta, (true, true), reason.into());
     }
 
-    /// Notes what could not be read of an object that is in the snapshot.
+    /// Reports the unreadable parts of an object that is in the snapshot.
     fn report_problems(&mut self, kind: &'static str, meta: &ObjectMeta, problems: &[String]) {
         if !problems.is_empty() {
             self.push_diagnostic(kind, meta, (false, true), problems.join("; "));
         }
     }
 
-    /// Notes something about an object that is in the snapshot as a whole.
+    /// Reports a note about an object that is completely in the snapshot.
     fn report_note(&mut self, kind: &'static str, meta: &ObjectMeta, note: String) {
         self.push_diagnostic(kind, meta, (false, false), note);
     }

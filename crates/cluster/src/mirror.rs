@@ -1,24 +1,25 @@
-//! The state of the cluster in memory: fed object by object, read as snapshots.
+//! The in-memory state of the cluster: written object by object, read as snapshots.
 //!
 //! ```text
 //! informers ──set_*(object as it is now)──▶ Mirror ──snapshot()──▶ Arc<core::Snapshot>
 //!                                             │
-//!                 nominations, marks ◀────────┴──▶ machines, pool totals, times of pods
+//!         nominations, deletion marks ◀───────┴──▶ StateNodes, pool totals, times of pods
 //! ```
 //!
-//! Feeding is level-based: `set_*` takes what an object is now, none if it is gone, and the order
-//! in which kinds and objects come does not matter. Whoever feeds it reads an object and hands it
-//! over under one lock, so that an older object never follows a newer one.
+//! The setters are level-based: `set_*` takes the current object, none if it is deleted, and the
+//! order in which kinds and objects arrive does not matter. The caller reads an object and passes
+//! it on under one lock, so that an older object never follows a newer one.
 //!
-//! Invariant: after any events the snapshot equals [`snapshot`](crate::ingest::snapshot) of the objects that exist,
-//! but for the order of lists, and for nodes that are marked. A property test compares.
+//! Invariant: after any events the snapshot equals [`snapshot`](crate::ingest::snapshot) of the
+//! objects that exist, except for the order of lists and for nodes that are marked for deletion. A
+//! property test compares.
 //!
-//! Upstream writes a NodeClaim into its state right after creating it. Here the creator teaches the
-//! informer what the API answered, and the informer feeds the mirror before it returns: the same,
-//! with one way in.
+//! Upstream writes a NodeClaim into its state right after creating it. Here the creator applies the
+//! API server's answer to the informer, and the informer updates the mirror before it returns: the
+//! effect is the same, and there is one way in.
 //!
-//! Start with [`Mirror::snapshot`] and [`Mirror::is_synced`]. `state_nodes` joins Nodes and NodeClaims,
-//! `pods` binds pods to them, `sync` knows what is missing.
+//! Start with [`Mirror::snapshot`] and [`Mirror::is_synced`]. `state_nodes` joins Nodes and
+//! NodeClaims, `pods` binds pods to them, `sync` lists missing objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -52,7 +53,7 @@ pub use sync::{ListedObjects, SyncProblem, SyncState};
 pub use tracked_node::TrackedNode;
 pub use usage::Usage;
 
-/// How long the consolidation state holds without a change (spec 40 §5.4).
+/// The longest time for which the consolidation state holds without a change (spec 40 §5.4).
 const MAX_CONSOLIDATION_STATE_AGE: SignedDuration = SignedDuration::from_mins(5);
 
 /// The mirror. One for the process, behind an `Arc`.
@@ -76,13 +77,13 @@ struct MirrorState {
     times: pod_times::PodTimesIndex,
     sync: sync::SyncHistory,
     buffer_pods: BTreeMap<String, u32>,
-    /// When something changed that could make consolidation possible.
+    /// The time of the last change that could make consolidation possible.
     unconsolidated_at: Timestamp,
 }
 
 impl Mirror {
-    /// A mirror that knows nothing. Changes are stamped with the clock; the time of the settings
-    /// does not matter. Who decides brings the time of the decision.
+    /// Creates an empty mirror. The clock stamps changes; the time of the settings does not matter.
+    /// Decisions pass their own time.
     pub fn new(settings: Settings, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let aliases = settings.aliases();
         Self {
@@ -108,8 +109,9 @@ impl Mirror {
         self.state().view.generation()
     }
 
-    /// When something last changed that could make consolidation possible. After five minutes
-    /// without a change it is now, so that its readers look again now and then.
+    /// Returns when a change last could have made consolidation possible. After five minutes
+    /// without a change it returns `now`, so that consolidation evaluates the cluster again now and
+    /// then.
     pub fn consolidation_state(&self, now: Timestamp) -> Timestamp {
         let mut state = self.state();
         if now.duration_since(state.unconsolidated_at) >= MAX_CONSOLIDATION_STATE_AGE {
@@ -118,7 +120,7 @@ impl Mirror {
         state.unconsolidated_at
     }
 
-    /// Says that consolidation may be possible for a reason that no object shows.
+    /// Notes that consolidation may be possible for a reason that no object shows.
     pub fn mark_unconsolidated(&self, now: Timestamp) {
         self.state().unconsolidated_at = now;
     }
@@ -142,25 +144,25 @@ impl Mirror {
         }
     }
 
-    /// Replaces the number of virtual pods on each machine, by provider id.
+    /// Replaces the number of virtual pods on each node, by provider id.
     pub fn set_buffer_pods(&self, counts: BTreeMap<String, u32>) {
         self.state().buffer_pods = counts;
     }
 
-    /// How many virtual pods the last plan put on a machine.
+    /// Returns how many virtual pods the last plan placed on a node.
     pub fn buffer_pods(&self, provider_id: &str) -> u32 {
         self.state().buffer_pods.get(provider_id).copied().unwrap_or_default()
     }
 
-    /// The machines that hold virtual pods, by provider id.
+    /// Returns the provider ids of nodes that hold virtual pods.
     pub fn nodes_with_buffer_pods(&self) -> BTreeSet<String> {
         let state = self.state();
         let held = state.buffer_pods.iter().filter(|(_, count)| **count > 0);
         held.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether a writer panicked. What is here may be half a change then, and every further use
-    /// panics: the process has to end.
+    /// Whether a writer panicked. The state may hold half a change, and every further use panics:
+    /// the process has to end.
     pub fn is_poisoned(&self) -> bool {
         self.state.is_poisoned()
     }

@@ -1,11 +1,11 @@
-//! Pods as they are read: what decisions, drains and metrics look at, and nothing else.
+//! Wire types of pods with only the fields that decisions, drains and metrics read.
 //!
-//! Most of a pod is what its containers run, with which files and variables, and who wrote which
-//! field. What is not named here is skipped while an answer is read. Types with all fields would be
-//! large even where these are empty: 2.1 KB for a container, 2.4 KB for a pod. The types here have
-//! the names of those and of their fields.
+//! Most of a pod describes what its containers run, with which files and variables, and field
+//! ownership. Deserialization skips the fields that these types do not name. Types with all fields
+//! would be large even where these are empty: 2.1 KB for a container, 2.4 KB for a pod. The types
+//! here have the names of the full types and of their fields.
 //!
-//! Invariant: what is read of pods anywhere in the product is named here. A test reads whole pods and
+//! Invariant: the types name every pod field that the product reads. A test reads full pods and
 //! these and compares.
 
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A copy of the object as somebody applied it.
+/// The annotation in which `kubectl apply` stores the applied object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Conditions that nobody reads. Kubelets set them on every pod.
+/// Conditions that no code reads. Kubelets set them on every pod.
 const DROPPED_CONDITIONS: [&str; 3] =
     ["Initialized", "ContainersReady", "PodReadyToStartContainers"];
 
@@ -71,7 +71,7 @@ impl From<&whole::Pod> for Pod {
     }
 }
 
-/// What a pod asks for.
+/// The requests and constraints of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "PodSpec")]
 pub struct PodSpec {
@@ -234,7 +234,7 @@ impl From<&whole::ContainerStatus> for ContainerStatus {
     }
 }
 
-/// What is read of the metadata.
+/// The metadata fields that are read.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "ObjectMeta")]
 struct PodMetadata {
@@ -281,7 +281,7 @@ fn converted<'a, A, B: From<&'a A>>(list: Option<&'a Vec<A>>) -> Option<Vec<B>> 
     Some(list?.iter().map(Into::into).collect())
 }
 
-/// Of other volumes nothing is read.
+/// Drops all volumes except persistent volume claims and ephemeral volumes.
 fn retain_claim_volumes(mut volumes: Vec<Volume>) -> Vec<Volume> {
     volumes.retain(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some());
     volumes
@@ -292,13 +292,13 @@ fn retain_read_conditions(mut conditions: Vec<PodCondition>) -> Vec<PodCondition
     conditions
 }
 
-/// Of a container that does not say what it was given nothing is read.
+/// Drops container statuses without resources.
 fn retain_statuses_with_resources(mut statuses: Vec<ContainerStatus>) -> Vec<ContainerStatus> {
     statuses.retain(|status| status.resources.is_some());
     statuses
 }
 
-/// A list that is read element by element has room for four at least.
+/// Reads a list without spare capacity; element-wise reading reserves at least four elements.
 fn shrunk_list<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
 where
     T: Deserialize<'de>,
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
     use crate::ingest::{self, Objects, Settings};
 
-    /// With something in every field that is read, and much that is not.
+    /// Returns a pod with a value in every field that is read, and in many others.
     fn full_pod() -> Value {
         let resources = |cpu: &str| {
             json!({

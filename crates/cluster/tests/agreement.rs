@@ -39,7 +39,7 @@ fn api_and_core_have_the_same_ephemeral_taints() {
 }
 
 proptest! {
-    /// Both sides read Go's durations, and say the same about what is none.
+    /// Both crates parse Go durations, and reject the same texts.
     #[test]
     fn api_and_core_parse_durations_alike(text in "[-+]?([0-9]{0,12}(\\.[0-9]{0,22})?(ns|us|µs|ms|s|m|h|d|é\"| )?){0,3}") {
         let api = karpenter_api::grammar::parse_duration(&text).map_err(|error| error.to_string());

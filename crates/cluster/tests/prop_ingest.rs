@@ -1,4 +1,4 @@
-//! Whatever objects say, reading them ends well and loses no pod.
+//! Property tests of ingest: any objects are read without a panic, and no pod is lost.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use karpenter_cluster::ingest::{Gates, Objects, Settings, snapshot};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Texts that somebody could write anywhere: names that exist, and what is wrong everywhere.
+/// Texts that may occur in any field: existing names, and values that are invalid everywhere.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => prop::sample::select(vec![
@@ -196,7 +196,7 @@ fn pod_status() -> impl Strategy<Value = Value> {
     }))
 }
 
-/// What reading looks at in a pod.
+/// The pod fields that ingest reads.
 const POD_FIELDS: [&str; 18] = [
     "/spec/containers",
     "/spec/containers/0/ports",
@@ -365,7 +365,7 @@ proptest! {
         let provider_ids: BTreeSet<_> = nodes.iter().map(|node| &node.provider_id).collect();
         prop_assert_eq!(provider_ids.len(), nodes.len(), "one entry per machine");
     }
-    /// What one of two replicas asks for is read once; that changes nothing.
+    /// Parsing the shared spec of two replicas once gives the same result.
     #[test]
     fn replicas_read_together_equal_replicas_read_alone(mut pod in unbound_pod(), other in unbound_pod()) {
         pod["metadata"]["name"] = json!("a");

@@ -37,7 +37,7 @@ enum Event {
     Other(&'static str, &'static str, &'static str, Option<Value>),
     /// Seconds.
     Time(i64),
-    /// Somebody holds the snapshot of this moment from now on.
+    /// A reader holds the current snapshot from now on.
     HoldSnapshot,
 }
 
@@ -222,13 +222,13 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What exists, by kind, namespace and name, and the mirror of it.
+/// The existing objects by kind, namespace and name, and the mirror of them.
 struct MirrorModel {
     objects: BTreeMap<(&'static str, &'static str, &'static str), Value>,
     now: Arc<AtomicI64>,
     settings: Settings,
     mirror: Mirror,
-    /// Snapshots that somebody holds, as they were.
+    /// Snapshots that readers hold, each with a copy of its original value.
     held: Vec<(Arc<Snapshot>, Snapshot)>,
 }
 

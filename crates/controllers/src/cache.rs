@@ -1,4 +1,4 @@
-//! What the product knows of the API: one informer per kind, shared by all controllers.
+//! The cache of the API: one informer per kind, shared by all controllers.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ pub struct Cache {
     informers: Vec<InformerHandle>,
 }
 
-/// An informer whose kind does not matter.
+/// An informer of any kind.
 #[derive(Clone)]
 struct InformerHandle {
     kind: &'static str,
@@ -81,7 +81,7 @@ struct InformerHandle {
 }
 
 impl Cache {
-    /// A cache that knows nothing until it is [started](Self::start).
+    /// Creates a cache that is empty until it is [started](Self::start).
     pub fn new(
         client: &Client,
         clock: &Arc<dyn Clock>,
@@ -146,36 +146,38 @@ impl Cache {
         }
     }
 
-    /// Begins to list and watch, in tasks of its own.
+    /// Starts to list and watch all kinds, each in its own task.
     pub fn start(&self, tasks: &Tasks) {
-        self.informers.iter().for_each(|feed| (feed.start)(tasks));
+        self.informers.iter().for_each(|informer| (informer.start)(tasks));
     }
 
-    /// The kinds that have not been listed yet, with the last error. Empty when all is there.
+    /// Returns the kinds that have not been listed yet, with the last error. Empty when the cache
+    /// has synced.
     pub fn unsynced_kinds(&self) -> Vec<(&'static str, Option<String>)> {
-        let missing = self.informers.iter().filter(|feed| !(feed.is_synced)());
-        missing.map(|feed| (feed.kind, (feed.last_error)())).collect()
+        let missing = self.informers.iter().filter(|informer| !(informer.is_synced)());
+        missing.map(|informer| (informer.kind, (informer.last_error)())).collect()
     }
 
-    /// The kinds of which nothing was told for long, as lists and watches fail, with the last error.
+    /// Returns the stale kinds, with the last error. Their lists or watches have failed for long.
     pub fn stale_kinds(&self, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
-        let is_stale = |feed: &&InformerHandle| {
-            let since = (feed.failing_since)().filter(|_| (feed.is_synced)());
+        let is_stale = |informer: &&InformerHandle| {
+            let since = (informer.failing_since)().filter(|_| (informer.is_synced)());
             since.is_some_and(|since| now.duration_since(since) > STALE_AFTER)
         };
         let stale = self.informers.iter().filter(is_stale);
-        stale.map(|feed| (feed.kind, (feed.last_error)())).collect()
+        stale.map(|informer| (informer.kind, (informer.last_error)())).collect()
     }
 
-    /// Done when everything has been listed once.
+    /// Waits until every kind has been listed once.
     pub async fn wait_for_sync(&self, clock: &Arc<dyn Clock>) {
-        // Lists come in within milliseconds of each other, so looking now and then is enough.
+        // Lists come in within milliseconds of each other, so polling is enough.
         while !self.unsynced_kinds().is_empty() {
             clock.sleep(SYNC_POLL_INTERVAL).await;
         }
     }
 
-    /// The node class of a reference, if it is of a kind that the provider serves and exists.
+    /// Returns the node class of a reference. None if the provider does not serve its kind, or it
+    /// does not exist.
     pub fn node_class(
         &self,
         reference: &karpenter_api::node_class_ref::NodeClassRef,
@@ -188,12 +190,12 @@ impl Cache {
     }
 }
 
-/// For how long nodes are disrupted by what was last known of the cluster.
+/// How long a list or watch may fail before its kind counts as stale.
 const STALE_AFTER: SignedDuration = SignedDuration::from_mins(1);
-/// How often to look whether lists have come in.
+/// How often to check whether all kinds have been listed.
 const SYNC_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// Makes informers.
+/// Creates informers and collects their handles.
 struct InformerFactory<'a> {
     client: &'a Client,
     clock: &'a Arc<dyn Clock>,
@@ -221,7 +223,8 @@ impl InformerFactory<'_> {
         Informer::shared(Api::all(self.client.clone()), self.clock)
     }
 
-    /// The same for a kind that not every API server has: where it is not, there are no objects.
+    /// Returns an informer for a kind that the API server may not serve. If it does not, the
+    /// informer stays empty.
     fn informer_where_served<K>(&mut self, is_watched: bool, kind: &'static str) -> Informer<K>
     where
         K: Resource<DynamicType = ()> + WatchableKind,
@@ -254,7 +257,7 @@ impl InformerFactory<'_> {
     }
 }
 
-/// What an informer asks of a kind.
+/// What a kind must implement to be watched by an informer.
 trait WatchableKind:
     Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static
 {

@@ -1,8 +1,8 @@
-//! `capacitybuffer`: resolves what CapacityBuffers keep room for (spec 40 §6.2, spec 45 §14; gate
-//! CapacityBuffer).
+//! `capacitybuffer`: resolves the pods that CapacityBuffers keep capacity for (spec 40 §6.2, spec
+//! 45 §14; gate CapacityBuffer).
 //!
 //! The mirror makes the virtual pods itself, from the same objects, so there is no cache of them to
-//! refresh: this controller tells what was found and wakes the provisioner.
+//! refresh: this controller writes the result to the buffer's status and wakes the provisioner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ mod resolve;
 mod tests;
 
 const REQUEUE_INTERVAL: Duration = Duration::from_secs(30);
-/// When to look again after somebody else was faster.
+/// How long to wait before a retry after a conflicting write.
 const CONFLICT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const WORKERS: usize = 10;
 
@@ -60,7 +60,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     vec![watch_workloads(controller, &cache.replica_sets, "ReplicaSet", &by_workload)]
 }
 
-/// Looks at the buffers that name a workload of the kind when more than its status changes.
+/// Reconciles the buffers that name a workload of the kind when its generation changes.
 fn watch_workloads<K>(
     controller: Controller,
     workloads: &Informer<K>,
@@ -100,7 +100,7 @@ impl Reconcile for CapacityBufferReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> ReconcileResult {
         let context = &self.context;
         let Some(buffer) = context.cache.capacity_buffers.get(&key.namespace, &key.name) else {
-            // What it held free may go now.
+            // Nodes that the buffer kept free may be removed now.
             context.batcher.trigger_unnamed();
             return Ok(Outcome::Done);
         };
@@ -124,7 +124,7 @@ impl Reconcile for CapacityBufferReconciler {
     }
 }
 
-/// The buffer with what was found.
+/// Returns the buffer with the resolution in its status.
 fn with_resolution_status(
     buffer: &CapacityBuffer,
     found: &Resolution,

@@ -1,4 +1,4 @@
-//! What every controller is made of.
+//! The context that all controllers share: dependencies, cache and state of one process.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use crate::nodepool::registration_health::RegistrationHealth;
 use crate::provisioner::batcher::Batcher;
 use crate::{Cache, state};
 
-/// The ports and the knowledge of one process. Clones share everything.
+/// The dependencies and the state of one process. Clones share everything.
 #[derive(Clone)]
 pub struct Context {
     pub client: Client,
@@ -33,7 +33,7 @@ pub struct Context {
     pub rng: Arc<SeededRng>,
     /// With its decorators: metered, and overlaid where the gate is on.
     pub cloud: Arc<dyn CloudProvider>,
-    /// What NodeOverlays say, with the gate NodeOverlay.
+    /// The evaluated NodeOverlays, with the gate NodeOverlay.
     pub overlays: Option<Overlays>,
     pub options: Arc<Options>,
     pub metrics: Arc<Metrics>,
@@ -44,24 +44,24 @@ pub struct Context {
     pub registration_health: RegistrationHealth,
     /// Wakes the provisioner.
     pub batcher: Batcher,
-    /// Who makes the decisions that take long.
+    /// Runs decisions that take long.
     pub executor: Arc<dyn Executor>,
-    /// Who speaks the language of device selectors.
+    /// Evaluates device selectors.
     pub device_selectors: Arc<dyn DeviceSelectorEvaluator>,
-    /// What the nodes of pools cost.
+    /// Tracks the costs of the nodes of NodePools.
     pub(crate) cost_tracker: Arc<Mutex<CostTracker>>,
-    /// The pods that consolidation has just displaced.
+    /// Tracks running and recent consolidations, to detect failed ones.
     pub(crate) consolidation_tracker: Arc<ConsolidationTracker>,
 }
 
-/// Where NodeOverlays are kept, and the cloud that has none.
+/// The store of evaluated NodeOverlays, and the cloud without overlays.
 #[derive(Clone, Debug)]
 pub struct Overlays {
     pub store: Arc<OverlayStore>,
     pub cloud: Arc<dyn CloudProvider>,
 }
 
-/// What the outside gives to a process.
+/// The dependencies that a process injects into its [`Context`].
 #[derive(Clone)]
 pub struct Dependencies {
     pub client: Client,
@@ -77,9 +77,9 @@ pub struct Dependencies {
 }
 
 impl Context {
-    /// A process that knows nothing yet.
-    pub fn new(ports: Dependencies) -> Self {
-        let Dependencies { client, clock, rng, cloud, options, metrics, events, .. } = ports;
+    /// Creates the context of a process, with an empty cache.
+    pub fn new(dependencies: Dependencies) -> Self {
+        let Dependencies { client, clock, rng, cloud, options, metrics, events, .. } = dependencies;
         let cache = Cache::new(&client, &clock, cloud.as_ref(), &options);
         let settings = state::settings(cloud.as_ref(), &options);
         let time = Arc::clone(&clock);
@@ -103,30 +103,30 @@ impl Context {
             mirror,
             registration_health: RegistrationHealth::default(),
             batcher,
-            executor: ports.executor,
-            device_selectors: ports.device_selectors,
+            executor: dependencies.executor,
+            device_selectors: dependencies.device_selectors,
             cost_tracker: Arc::default(),
             consolidation_tracker: Arc::default(),
         }
     }
 
-    /// What the nodes of pools cost.
+    /// Locks and returns the tracker of node costs.
     pub fn cost_tracker(&self) -> MutexGuard<'_, CostTracker> {
         // Nothing panics while it is held.
         self.cost_tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the claim is of this installation (spec 40 §0.2).
+    /// Whether the claim belongs to this installation (spec 40 §0.2).
     pub fn manages_claim(&self, claim: &NodeClaim) -> bool {
         self.serves(&claim.spec.node_class_ref)
     }
 
-    /// Whether the pool is.
+    /// Whether the pool belongs to this installation.
     pub fn manages_pool(&self, pool: &NodePool) -> bool {
         self.serves(&pool.spec.template.spec.node_class_ref)
     }
 
-    /// Whether the object, a Node, is: it has the label of a node class that we serve.
+    /// Whether the Node belongs to this installation: it has the label of a served node class.
     pub fn manages_node(&self, node: &impl Resource) -> bool {
         let labels = node.meta().labels.as_ref();
         labels.is_some_and(|labels| {
@@ -142,7 +142,7 @@ impl Context {
         served.any(|(served, _)| served.group == class.group && served.kind == class.kind)
     }
 
-    /// How many workers a controller has that scales with the CPU of the process.
+    /// Returns the number of workers for the CPU of the process.
     pub fn workers(&self, least: usize, most: usize) -> usize {
         scaled_workers(self.options.cpu_requests, least, most)
     }

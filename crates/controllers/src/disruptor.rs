@@ -1,8 +1,8 @@
-//! Removing and replacing nodes on purpose (spec 30 §2, §8, §9; spec 45 §5, §8, §9).
+//! Disrupts nodes voluntarily: removes and replaces them (spec 30 §2, §8, §9; spec 45 §5, §8, §9).
 //!
 //! ```text
-//! snapshot ─▶ core::disruption ─▶ commands ─┬─ drift, repair ───────────────▶ start ─▶ queue ─▶ gone
-//!                                           └─ consolidation ─▶ 15 s ─▶ still right? ─┘
+//! snapshot ─▶ core::disruption ─▶ commands ─┬─ drift, repair ─────▶ start ─▶ queue ─▶ deleted
+//!                                           └─ consolidation ─▶ delay ─▶ validation ─▶ start
 //! ```
 
 mod backoff;
@@ -26,11 +26,11 @@ use karpenter_operator::harness::Controller;
 
 use crate::Context;
 
-/// The loop, and the queue of what it began.
+/// Returns the disruption loop, and the queue of the commands that it starts.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
-    let orchestration = queue::CommandQueue::new(context);
+    let command_queue = queue::CommandQueue::new(context);
     vec![
-        reconciler::controller(context, &orchestration),
-        queue::controller(context, &orchestration),
+        reconciler::controller(context, &command_queue),
+        queue::controller(context, &command_queue),
     ]
 }

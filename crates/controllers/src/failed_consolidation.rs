@@ -1,8 +1,11 @@
-//! The pods that consolidation displaces, for which nothing is launched before they find no place, and
-//! has just displaced, so that a NodeClaim which is launched for them can say that they came back
+//! Tracks the pods that consolidation moves, to detect failed consolidations.
+//!
+//! While nodes are consolidated, the provisioner launches nothing for their pods. If a NodeClaim is
+//! launched for the pods afterwards, it gets the annotation of a failed consolidation
 //! ([`failed_consolidation`]).
 //!
-//! In memory alone: a restart within these minutes forgets it, and the next time tells.
+//! The state is in memory only: a restart within these minutes loses it, and the next failure is
+//! recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,43 +20,43 @@ use karpenter_core::snapshot::Snapshot;
 #[cfg(test)]
 mod tests;
 
-/// How long after a deletion pods that look for a place are those that it displaced. While a node
-/// drains they are in any case.
+/// How long after a deletion pending pods count as moved by it. While a node drains they count in
+/// any case.
 const FAILURE_WINDOW: SignedDuration = SignedDuration::from_mins(2);
-/// What sums of prices may be off by, as a share.
+/// The relative error that sums of prices may have.
 const PRICE_TOLERANCE: f64 = 1e-9;
 
-/// What commands displace, and have just displaced.
+/// Tracks running and recent consolidations.
 #[derive(Debug, Default)]
 pub(crate) struct ConsolidationTracker {
-    /// The NodeClaims of commands of consolidation that have begun.
+    /// The NodeClaims of started consolidation commands.
     consolidating_claims: Mutex<BTreeSet<String>>,
-    /// What was displaced, by the id of the command.
+    /// Recent consolidations, by the id of their command.
     recent_consolidations: Mutex<BTreeMap<String, RecentConsolidation>>,
 }
 
-/// What one command displaced.
+/// A consolidation that has deleted its nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RecentConsolidation {
-    /// When the nodes were deleted.
+    /// When it deleted the nodes.
     deleted_at: Timestamp,
-    /// Their NodeClaims.
+    /// The NodeClaims of the nodes.
     node_claims: Vec<String>,
-    /// What the command saves per hour, less what was launched for its pods since.
+    /// The savings per hour, less the price of nodes launched for its pods since.
     remaining_savings: f64,
-    /// Whose pods, by the text of the workload.
+    /// The moved workloads, by name.
     workloads: BTreeMap<String, MovedWorkload>,
 }
 
-/// What a command displaced of one workload.
+/// The pods of one workload that a consolidation moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MovedWorkload {
     pod_count: usize,
-    /// How often in a row it came back before.
+    /// How often in a row the workload's consolidation failed before.
     previous_failures: u32,
 }
 
-/// What a command of consolidation displaces, by workload; nothing if it is no consolidation.
+/// Returns the workloads that a consolidation command moves; empty for other commands.
 pub(crate) fn moved_workloads(
     snapshot: &Snapshot,
     command: &Command,
@@ -74,13 +77,13 @@ pub(crate) fn moved_workloads(
 }
 
 impl ConsolidationTracker {
-    /// A command of consolidation that removes these NodeClaims has begun. Their pods have a place,
-    /// by its plan.
+    /// Adds the NodeClaims of a started consolidation command. Their pods have a place, by its
+    /// plan.
     pub(crate) fn track_claims<'a>(&self, claims: impl IntoIterator<Item = &'a str>) {
         self.consolidating_claims().extend(claims.into_iter().map(str::to_owned));
     }
 
-    /// These NodeClaims stay.
+    /// Removes NodeClaims that stay.
     pub(crate) fn untrack_claims<'a>(&self, claims: impl IntoIterator<Item = &'a str>) {
         let mut going = self.consolidating_claims();
         for claim in claims {
@@ -88,9 +91,11 @@ impl ConsolidationTracker {
         }
     }
 
-    /// Leaves out the pods of nodes that consolidation removes. It has looked for places for all of
-    /// them together; who looks again while some have moved may find too little room for the last
-    /// one, and launch a node for it that nobody needs. Who finds none in fact waits, and is seen to.
+    /// Removes the pods of nodes under consolidation from `pods`.
+    ///
+    /// Consolidation has found a place for all of them together. A decision made while some have
+    /// moved could find too little capacity for the last one, and launch a node that is not needed.
+    /// A pod that finds no place becomes pending without a node, and the provisioner places it.
     pub(crate) fn exclude_moving_pods(
         &self,
         snapshot: &Snapshot,
@@ -107,12 +112,12 @@ impl ConsolidationTracker {
         });
     }
 
-    /// Whether several nodes are removed by consolidation now.
+    /// Returns whether consolidation removes several nodes now.
     pub(crate) fn is_removing_several_nodes(&self, is_there: impl Fn(&str) -> bool) -> bool {
         self.existing_claims(is_there).len() > 1
     }
 
-    /// The nodes of a command are about to be deleted.
+    /// Records that the nodes of a command are about to be deleted.
     pub(crate) fn record_deletion(
         &self,
         id: &str,
@@ -133,8 +138,8 @@ impl ConsolidationTracker {
         self.recent_consolidations().insert(id.to_owned(), displacement);
     }
 
-    /// The annotation of a planned NodeClaim whose pods were just displaced and came back. If it
-    /// costs less than their displacement saved, that was still worth it, and there is none.
+    /// Returns the annotation of a planned NodeClaim whose pods were just consolidated. None if it
+    /// costs less than their consolidation saved: that was still worth it.
     pub(crate) fn failed_consolidation_annotation(
         &self,
         snapshot: &Snapshot,
@@ -182,7 +187,7 @@ impl ConsolidationTracker {
         (!back.is_empty()).then(|| failed_consolidation::annotation_value(snapshot, back))
     }
 
-    /// Those whose NodeClaim is there.
+    /// Returns the tracked NodeClaims that still exist, and drops the others.
     fn existing_claims(&self, is_there: impl Fn(&str) -> bool) -> MutexGuard<'_, BTreeSet<String>> {
         let mut going = self.consolidating_claims();
         going.retain(|claim| is_there(claim));
@@ -199,12 +204,12 @@ impl ConsolidationTracker {
     }
 }
 
-/// How many pods of a workload were made since then.
+/// Counts the pods of a workload that were created since then.
 fn count_pods_created_since(
     snapshot: &Snapshot,
     workload: Workload<'_>,
     since: Timestamp,
 ) -> usize {
-    let young = snapshot.pods.iter().filter(|pod| pod.created >= since);
-    young.filter(|pod| Workload::of_pod(pod) == Some(workload)).count()
+    let created = snapshot.pods.iter().filter(|pod| pod.created >= since);
+    created.filter(|pod| Workload::of_pod(pod) == Some(workload)).count()
 }

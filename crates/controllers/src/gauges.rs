@@ -1,8 +1,8 @@
 //! Loops that only publish numbers (spec 40 §8.1, §8.2). None of them runs with
 //! `--disable-cluster-state-observability`.
 //!
-//! They follow events, and what only time changes is set anew without a look at any object: an idle
-//! cluster costs next to nothing.
+//! They follow events, and update series that only change with time without reading any object: an
+//! idle cluster costs next to nothing.
 
 mod node;
 mod nodepool;
@@ -25,7 +25,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     all
 }
 
-/// An amount as metrics show it: CPU in cores, the rest in whole units.
+/// Returns an amount as a gauge value: CPU in cores, others in whole units.
 #[expect(clippy::cast_precision_loss, reason = "gauges are floats")]
 fn gauge_value(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.millis() as f64 / 1000.0 } else { amount.units() as f64 }

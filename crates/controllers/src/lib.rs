@@ -1,9 +1,10 @@
 //! The provider-neutral controllers: observe, decide, act.
 //!
-//! Each controller reads facts from the [`Cache`] (or the [`Mirror`](karpenter_cluster::mirror::Mirror)),
-//! calls a pure function of `karpenter-core` and carries out what it returned. What was written
-//! comes back by watch, and is also taught to the cache at once, so that no controller acts twice
-//! on old news. [`all`] is the table of contents of the product.
+//! Each controller reads facts from the [`Cache`] or the
+//! [`Mirror`](karpenter_cluster::mirror::Mirror), calls a pure function of `karpenter-core` and
+//! carries out what it returned. A controller also writes the API server's response to the cache at
+//! once, before the watch delivers it, so that no controller acts on a stale object. [`all`] lists
+//! all controllers.
 
 pub mod cache;
 pub mod capacity_buffer;

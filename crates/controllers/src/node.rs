@@ -1,4 +1,4 @@
-//! Controllers of Nodes: their end, the pods that leave them, hydration, and repair as it was.
+//! Controllers of Nodes: termination, eviction of their pods, hydration, and legacy repair.
 
 use karpenter_operator::harness::Controller;
 

@@ -1,7 +1,7 @@
-//! `nodeoverlay.controller`: what all NodeOverlays say together (spec 40 §6.1; gate NodeOverlay).
+//! `nodeoverlay.controller`: evaluates all NodeOverlays together (spec 40 §6.1; gate NodeOverlay).
 //!
-//! Any change of an overlay, a pool or a node class makes one evaluation of everything. Everybody
-//! else sees its result through the cloud of the context.
+//! Any change of an overlay, a pool or a node class makes one evaluation of everything. Other
+//! controllers see its result through the cloud of the context.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     vec![controller]
 }
 
-/// The one key, if more than the status of an object has changed.
+/// Returns the single key if the generation of an object has changed.
 fn key_if_generation_changed<K: Resource>(change: &Change<K>) -> Option<ObjectKey> {
     let generation = |object: &Option<Arc<K>>| object.as_ref().map(|o| o.meta().generation);
     (generation(&change.before) != generation(&change.after)).then(ObjectKey::default)
@@ -94,7 +94,7 @@ impl Reconcile for NodeOverlayReconciler {
 }
 
 impl NodeOverlayReconciler {
-    /// All pools, and the types of those that the cloud can tell about, without overlays.
+    /// Returns all pools, and their instance types without overlays.
     async fn catalog(&self) -> (Vec<Pool>, Catalog, Vec<ReconcileError>) {
         let mut catalog = decision::empty_catalog(&self.context);
         let (mut pools, mut errors) = (Vec::new(), Vec::new());
@@ -118,8 +118,8 @@ impl NodeOverlayReconciler {
         (pools, catalog, errors)
     }
 
-    /// Writes what became of each overlay. False if one has changed or gone meanwhile: then another
-    /// evaluation is due, and this one must not be used.
+    /// Writes the result of each overlay. Returns false if one has changed or was deleted
+    /// meanwhile: then another evaluation is due, and this one must not be used.
     async fn write_conditions(
         &self,
         overlays: &[Arc<NodeOverlay>],

@@ -28,7 +28,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     ]
 }
 
-/// Looks at the pools of a node class that changes, too.
+/// Makes a controller reconcile pools also when their node class changes.
 pub(crate) fn watch_node_classes(mut controller: Controller, context: &Context) -> Controller {
     for (resource, informer) in &context.cache.node_classes {
         let (group, kind) = (resource.group.clone(), resource.kind.clone());

@@ -1,4 +1,4 @@
-//! What several controllers ask of objects in the cache, and how they delete them.
+//! Helpers of several controllers: read objects of the cache, patch and delete them.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -27,29 +27,29 @@ use kube::{Api, Resource, ResourceExt as _};
 
 use crate::{Cache, Context};
 
-/// The claim's name of its instance, or nothing.
+/// Returns the provider id of the claim, or nothing.
 pub(crate) fn provider_id(claim: &NodeClaim) -> &str {
     let status = claim.status.as_ref();
     status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default()
 }
 
-/// The name of the claim's node, or nothing.
+/// Returns the name of the claim's node, or nothing.
 pub(crate) fn node_name(claim: &NodeClaim) -> &str {
     let status = claim.status.as_ref();
     status.and_then(|status| status.node_name.as_deref()).unwrap_or_default()
 }
 
-/// All nodes of the claim's instance; there should be one.
+/// Returns all nodes of the claim's instance; there should be one.
 pub(crate) fn nodes_of(cache: &Cache, claim: &NodeClaim) -> Vec<Arc<Node>> {
     cache.nodes_by_provider_id.get(provider_id(claim))
 }
 
-/// The node of the claim, if there is exactly one.
+/// Returns the node of the claim, if there is exactly one.
 pub(crate) fn node_of(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> {
     only(nodes_of(cache, claim))
 }
 
-/// The node that has the claim as its owner, if there is exactly one. For a claim that has lost its
+/// Returns the node that has the claim as owner, if exactly one. For a claim that has lost its
 /// provider id.
 pub(crate) fn owned_node(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> {
     let uid = claim.metadata.uid.as_deref().filter(|uid| !uid.is_empty())?;
@@ -57,7 +57,7 @@ pub(crate) fn owned_node(cache: &Cache, claim: &NodeClaim) -> Option<Arc<Node>> 
     only(cache.nodes.all().into_iter().filter(is_own).collect())
 }
 
-/// The claim of the node, if there is exactly one.
+/// Returns the claim of the node, if there is exactly one.
 pub(crate) fn claim_of(cache: &Cache, node: &Node) -> Option<Arc<NodeClaim>> {
     only(cache.node_claims_by_provider_id.get(node_provider_id(node)))
 }
@@ -71,7 +71,7 @@ pub(crate) fn node_provider_id(node: &Node) -> &str {
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()).unwrap_or_default()
 }
 
-/// The managed claims that a change of a node concerns, by provider id.
+/// Returns the keys of the managed claims with the changed node's provider id.
 pub(crate) fn claim_keys_of_node_change(
     context: &Context,
     change: &Change<Node>,
@@ -88,7 +88,7 @@ pub(crate) fn claim_keys_of_node_change(
     managed.map(|claim| ObjectKey::of(claim.as_ref())).collect()
 }
 
-/// Whether a change is one of a claim of this installation.
+/// Returns whether a claim of this installation has changed.
 pub(crate) fn is_managed_claim_change(context: &Context, change: &Change<NodeClaim>) -> bool {
     let claim = change.after.as_ref().or(change.before.as_ref());
     claim.is_some_and(|claim| context.manages_claim(claim))
@@ -100,7 +100,7 @@ pub(crate) fn is_ready(node: &Node) -> bool {
     conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "True")
 }
 
-/// A condition of the claim.
+/// Returns the status of a condition of the claim; Unknown if it is missing.
 pub(crate) fn condition_status(claim: &NodeClaim, condition: &str) -> ConditionStatus {
     match find(claim.conditions(), condition).map(|condition| condition.status.as_str()) {
         Some("True") => ConditionStatus::True,
@@ -109,8 +109,7 @@ pub(crate) fn condition_status(claim: &NodeClaim, condition: &str) -> ConditionS
     }
 }
 
-/// A list of quantities in one of our own kinds. What is no quantity is left out: admission refuses
-/// it.
+/// Converts quantities of our API. Invalid ones are left out: admission rejects them.
 pub(crate) fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
     let list = list.into_iter().flatten();
     let wire =
@@ -118,22 +117,22 @@ pub(crate) fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources 
     conversion::resources(Some(&list.map(wire).collect()))
 }
 
-/// The label's value, or nothing.
+/// Returns the label's value, or nothing.
 pub(crate) fn label<'a>(object: &'a impl Resource, key: &str) -> &'a str {
     let labels = object.meta().labels.as_ref();
     labels.and_then(|labels| labels.get(key)).map(String::as_str).unwrap_or_default()
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeleteResult {
-    /// The object is on its way, or gone.
+    /// The object is being deleted, or gone.
     Done,
-    /// It was gone before; one of that name may be another.
+    /// The object was gone before; one of that name may be another.
     Missing,
 }
 
-/// Deletes the object, this one and none that got its name since, and tells the informer.
+/// Deletes exactly this object, by its uid, and updates the informer.
 pub(crate) async fn delete<K>(
     api: &Api<K>,
     informer: &Informer<K>,
@@ -162,7 +161,7 @@ where
             }
             Ok(DeleteResult::Done)
         }
-        // A conflict is about the uid: there is nothing else that could.
+        // A conflict is about the uid, the only precondition.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {
             Ok(DeleteResult::Missing)
         }
@@ -174,7 +173,7 @@ where
 pub(crate) const BACKOFF: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
-/// Deletes the object with a few attempts.
+/// Deletes the object, with a few retries.
 pub(crate) async fn delete_with_retries<K>(
     clock: &Arc<dyn Clock>,
     api: &Api<K>,
@@ -193,7 +192,7 @@ where
     }
 }
 
-/// The part of an object that a call writes.
+/// The part of an object that a patch writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectPart {
     /// Everything but the status.
@@ -202,11 +201,10 @@ pub(crate) enum ObjectPart {
     Status,
 }
 
-/// Changes the cluster-wide object with a few attempts, and tells the informer. Whoever was faster
-/// is heeded: each attempt starts from what is there. None if the object is gone.
+/// Patches the cluster-scoped object with a few retries, and updates the informer. After a conflict
+/// the next attempt starts from the current object. None if the object does not exist.
 ///
-/// That nothing is left to do is not believed of what the informer knows: while its watch fails, it
-/// may show what was taken back long ago.
+/// A no-op is confirmed with a live GET; the cache may be stale.
 pub(crate) async fn patch_with_retries<K>(
     clock: &Arc<dyn Clock>,
     api: &Api<K>,
@@ -253,14 +251,15 @@ where
         };
         let Some(wait) = waits.next() else { return Err(error) };
         clock.sleep(*wait).await;
-        // What the others wrote may not have come by watch yet.
+        // The watch may not have delivered the conflicting write yet.
         if let Ok(found) = api.get_opt(name).await {
             (known, is_read) = (found, true);
         }
     }
 }
 
-/// Counts a claim that was deleted for the reason, with the pods that have to move, if they count.
+/// Counts a claim that was deleted for the reason, with its pods if given. The pods are those that
+/// have to be rescheduled.
 pub(crate) fn count_disrupted(
     context: &Context,
     claim: &NodeClaim,
@@ -270,7 +269,7 @@ pub(crate) fn count_disrupted(
     count_consolidated(context, claim, reason, "", pods);
 }
 
-/// The same for one that was consolidated under a policy.
+/// Counts a claim that was consolidated under a policy, like [`count_disrupted`].
 pub(crate) fn count_consolidated(
     context: &Context,
     claim: &NodeClaim,
@@ -294,7 +293,7 @@ pub(crate) fn count_consolidated(
     }
 }
 
-/// How many pods on the claim's node have to move when it goes.
+/// Counts the pods on the claim's node that have to be rescheduled.
 pub(crate) fn count_reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usize {
     let pods = cache.pods_by_node.get(node_name(claim));
     pods.iter().filter(|pod| conversion::pod_standing(pod).is_reschedulable()).count()
@@ -322,7 +321,7 @@ fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
         .any(|owner| owner.api_version == api_version && owner.kind == kind)
 }
 
-/// The object with that label; none if it has it already.
+/// Returns the object with that label; none if it has it already.
 pub(crate) fn with_label<K: Resource + Clone>(object: &K, key: String, value: &str) -> Option<K> {
     let labels = object.meta().labels.as_ref();
     if labels.and_then(|labels| labels.get(&key)).is_some_and(|known| known == value) {

@@ -1,5 +1,5 @@
-//! `pod.deletioncost`, `pod.deletioncost.queue`: which pods ReplicaSets should give up first
-//! (spec 45 §10; gate PodDeletionCostManagement, alpha, off).
+//! `pod.deletioncost`, `pod.deletioncost.queue`: decide which pods ReplicaSets delete first (spec
+//! 45 §10; gate PodDeletionCostManagement, alpha, off).
 //!
 //! ```text
 //! nodes ── in the order in which they would go ──▶ wanted costs of their pods ──▶ queue ──▶ pods
@@ -33,11 +33,11 @@ use writes::Writes;
 #[cfg(test)]
 mod tests;
 
-/// What ReplicaSets read to choose pods; it stands for the cost of moving them.
+/// The annotation by which ReplicaSets choose pods to delete: the cost of moving a pod.
 pub(crate) const POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 const REQUEUE_INTERVAL: Duration = Duration::from_mins(1);
-/// When to look again while the mirror is not complete.
+/// The retry interval while the mirror is not synced.
 const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Both of them, if the gate is on.
@@ -58,7 +58,7 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 struct RankingReconciler {
     context: Context,
     writes: Writes,
-    /// The state of the cluster that was ranked last.
+    /// The consolidation state that was ranked last.
     last_ranked: Mutex<Option<Timestamp>>,
 }
 
@@ -154,7 +154,7 @@ impl RankingReconciler {
     }
 }
 
-/// Whether the pod has the cost that it should have.
+/// Returns whether the pod has the desired cost.
 fn has_cost(pod: &Pod, wanted: DesiredCost) -> bool {
     let annotation = pod.annotations().get(POD_DELETION_COST);
     annotation.cloned() == wanted.map(|cost| cost.to_string())

@@ -1,4 +1,4 @@
-//! A process of the product, from an empty memory to running controllers.
+//! Runs the controllers of a process, after its caches have synced.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -14,17 +14,17 @@ use crate::{Context, all, state};
 #[cfg(test)]
 mod tests;
 
-/// How often to say what is still missing at the start.
+/// How often unsynced kinds are logged at the start.
 const SYNC_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Begins to watch. Controllers do not run yet: a standby does only this.
+/// Starts the watches. Controllers do not run yet: a standby does only this.
 pub fn watch(context: &Context, tasks: &Tasks) {
     state::subscribe_mirror(context);
     context.cache.start(tasks);
 }
 
-/// Runs all controllers until the shutdown begins and what is in work has ended. Watches have to
-/// run, see [`watch`].
+/// Runs all controllers until the shutdown begins and running reconciles have ended. Watches have
+/// to run, see [`watch`].
 pub async fn run(
     context: &Context,
     observer: Arc<dyn ControllerObserver>,
@@ -58,14 +58,14 @@ pub async fn run(
     }
 }
 
-/// Waits until everything has been listed once, and says what is missing. False if the process is
-/// to end before.
+/// Waits until the cache has synced, and logs unsynced kinds. Returns false if the shutdown begins
+/// before.
 async fn wait_for_cache_sync(context: &Context, shutdown: &Shutdown) -> bool {
     use futures_util::future::{Either, select};
     let remind = async {
         loop {
             context.clock.sleep(SYNC_LOG_INTERVAL).await;
-            // An API server that is not there is one cause for all kinds.
+            // An API server that does not answer is one cause for all kinds.
             let mut kinds: BTreeMap<String, Vec<&str>> = BTreeMap::new();
             for (kind, error) in context.cache.unsynced_kinds() {
                 let why = error.unwrap_or_else(|| "no answer yet".to_owned());

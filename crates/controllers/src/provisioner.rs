@@ -1,4 +1,4 @@
-//! What turns pending pods into NodeClaims (spec 20 §2, §5).
+//! The provisioner turns pending pods into NodeClaims (spec 20 §2, §5).
 //!
 //! ```text
 //! pods, nodes ──trigger──▶ Batcher ──▶ provisioner: snapshot ─▶ solve ─▶ verify ─▶ NodeClaims
@@ -29,7 +29,7 @@ use karpenter_operator::watch::ObjectKey;
 use self::decision::Decision;
 use crate::Context;
 
-/// The provisioner, and what wakes it.
+/// Returns the provisioner, and the controllers that trigger it.
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
     let log_history = Arc::new(events::LogHistory::new());
     let provisioner = Provisioner { context: context.clone(), log_history };
@@ -38,15 +38,15 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
     all
 }
 
-/// `provisioner`: decides about what is pending, again and again, one batch at a time.
+/// `provisioner`: decides about pending pods, one batch at a time.
 struct Provisioner {
     context: Context,
     log_history: Arc<events::LogHistory>,
 }
 
 impl Provisioner {
-    /// Says what was decided. With many pods that is many texts and events, so it is not done where
-    /// others wait.
+    /// Records a decision in logs, metrics and events. With many pods that takes long, so it runs
+    /// on the executor.
     async fn record_decision(&self, decision: &Arc<Decision>) -> Result<(), ReconcileError> {
         let (context, log_history) = (self.context.clone(), Arc::clone(&self.log_history));
         let decision = Arc::clone(decision);

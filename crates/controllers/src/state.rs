@@ -1,8 +1,8 @@
-//! What keeps the mirror of the cluster (spec 40 §5.7).
+//! Controllers that keep the mirror of the cluster up to date (spec 40 §5.7).
 //!
 //! The mirror is fed where informers announce changes, so upstream's `state.node`, `state.pod` and
 //! `state.daemonset` are no loops here, and `state.nodeclaim` and `state.nodepool` only follow the
-//! cost: there is no queue in which a change could wait. The others look after the mirror.
+//! cost: there is no queue in which a change could wait. The others maintain the mirror.
 
 use karpenter_operator::harness::Controller;
 

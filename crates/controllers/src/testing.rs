@@ -33,7 +33,7 @@ mod cel;
 pub(crate) mod faults;
 pub(crate) mod fixtures;
 
-/// The product and what is around it.
+/// The controllers' context with a fake environment.
 pub(crate) struct Bench {
     pub(crate) context: Context,
     pub(crate) cloud: Arc<FakeCloud>,
@@ -43,12 +43,12 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// With the default options.
+    /// Creates a bench with the default options.
     pub(crate) async fn new() -> Self {
         Self::with_options(Options::default()).await
     }
 
-    /// With these options. The CRDs are installed and the cache is in step.
+    /// Creates a bench with these options. The CRDs are installed and the cache has synced.
     pub(crate) async fn with_options(options: Options) -> Self {
         // In a box, as its future is large.
         Box::pin(Self::make(options)).await
@@ -145,7 +145,7 @@ impl Bench {
         }
     }
 
-    /// Lets everybody see what has been written.
+    /// Waits until the watches have delivered all writes.
     pub(crate) async fn settle(&self) {
         self.pass(Duration::from_millis(1)).await;
     }
@@ -155,7 +155,7 @@ impl Bench {
         self.context.clock.sleep(time).await;
     }
 
-    /// One look of a controller at an object; what it writes is seen when this returns.
+    /// Reconciles an object once. The cache has its writes when this returns.
     pub(crate) async fn reconcile(&self, controller: &Controller, name: &str) -> ReconcileResult {
         let result = controller.reconcile(&ObjectKey::new("", name)).await;
         self.settle().await;

@@ -1,15 +1,15 @@
-//! Things to remember about objects for a while.
+//! A cache of values about objects that expire after a fixed time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How often what is over is thrown away.
+/// How often expired values are removed.
 const SWEEP_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
-/// Values by uid, each for a fixed time. Invariant: its size is bounded by what is put into it
-/// within that time and a minute.
+/// Values by uid, each kept for a fixed time. Invariant: its size is bounded by the inserts within
+/// that time and a minute.
 #[derive(Debug)]
 pub(crate) struct TtlCache<V> {
     ttl: SignedDuration,
@@ -23,20 +23,20 @@ struct State<V> {
 }
 
 impl<V: Clone> TtlCache<V> {
-    /// One that remembers so long.
-    pub(crate) fn new(time: SignedDuration) -> Self {
+    /// Creates a cache that keeps values for this time.
+    pub(crate) fn new(ttl: SignedDuration) -> Self {
         let state = State { values: BTreeMap::new(), last_sweep: Timestamp::MIN };
-        Self { ttl: time, state: Mutex::new(state) }
+        Self { ttl, state: Mutex::new(state) }
     }
 
-    /// The value of the uid.
+    /// Returns the value of the uid, unless it has expired.
     pub(crate) fn get(&self, uid: &str, now: Timestamp) -> Option<V> {
         let state = self.state();
         let (since, value) = state.values.get(uid)?;
         (now.duration_since(*since) < self.ttl).then(|| value.clone())
     }
 
-    /// Remembers a value from now on.
+    /// Inserts a value that is kept from now on.
     pub(crate) fn insert(&self, uid: &str, value: V, now: Timestamp) {
         let mut state = self.state();
         if now.duration_since(state.last_sweep) >= SWEEP_INTERVAL {
@@ -46,7 +46,7 @@ impl<V: Clone> TtlCache<V> {
         state.values.insert(uid.to_owned(), (now, value));
     }
 
-    /// Forgets the value of the uid.
+    /// Removes the value of the uid.
     pub(crate) fn remove(&self, uid: &str) {
         self.state().values.remove(uid);
     }
@@ -64,14 +64,14 @@ mod tests {
     #[test]
     fn expired_values_are_hidden_at_once_and_removed_by_the_next_sweep() {
         let minute = |n| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(n);
-        let memory = TtlCache::new(SignedDuration::from_mins(10));
-        memory.insert("a", 1, minute(0));
-        assert_eq!(memory.get("a", minute(9)), Some(1));
-        assert_eq!(memory.get("a", minute(10)), None);
-        assert_eq!(memory.get("b", minute(0)), None);
-        memory.insert("b", 2, minute(11));
-        assert_eq!(memory.state().values.len(), 1, "a is thrown away");
-        memory.remove("b");
-        assert_eq!(memory.get("b", minute(11)), None);
+        let cache = TtlCache::new(SignedDuration::from_mins(10));
+        cache.insert("a", 1, minute(0));
+        assert_eq!(cache.get("a", minute(9)), Some(1));
+        assert_eq!(cache.get("a", minute(10)), None);
+        assert_eq!(cache.get("b", minute(0)), None);
+        cache.insert("b", 2, minute(11));
+        assert_eq!(cache.state().values.len(), 1, "a is thrown away");
+        cache.remove("b");
+        assert_eq!(cache.get("b", minute(11)), None);
     }
 }

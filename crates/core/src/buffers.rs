@@ -7,7 +7,7 @@ pub mod virtual_pods;
 /// The most replicas that there can be.
 const REPLICAS_MAX: u32 = i32::MAX.unsigned_abs();
 
-/// Where the shape of the virtual pods comes from.
+/// The source of the virtual pods of a CapacityBuffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSource {
     /// `podTemplateRef`: there is nothing to take a percentage of.
@@ -22,7 +22,7 @@ pub enum PodSource {
 /// What a CapacityBuffer asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferSize {
-    /// What the percentage is taken of.
+    /// The source of the virtual pods; the percentage refers to its replicas.
     pub pod_source: PodSource,
     /// `spec.percentage`.
     pub percentage: Option<u32>,
@@ -62,7 +62,8 @@ impl BufferSize {
         Some(u32::try_from(share).unwrap_or(REPLICAS_MAX))
     }
 
-    /// How many pods stay within the limits; none if the limits say nothing about such pods.
+    /// Returns how many pods fit into the limits.
+    /// None if no limit is about a resource that such pods request.
     fn replicas_within_limits(&self, requests: &Resources) -> Option<u32> {
         self.limits
             .iter()

@@ -1,12 +1,12 @@
-//! Replacing and removing nodes: what allows it, what forbids it, and what pays (spec 30, spec 45).
+//! Decides which nodes to replace or remove, and when that is allowed (spec 30, spec 45).
 //!
 //! ```text
-//! World ──▶ Board: every node, its price and cost, why it stays ──▶ a method's candidates
-//!   candidates ──▶ simulate: where would their pods go? ──▶ Command, or why not ──▶ Pass
+//! PassContext ──▶ CandidateIndex: every node with price and cost, or its rejection ──▶ candidates
+//!   candidates ──▶ simulation: where do their pods go? ──▶ Command, or the reason ──▶ PassOutcome
 //! ```
 //!
-//! [`run_pass`] is the entry: one look at the cluster with the methods in their order. [`validate`]
-//! decides whether a command still holds after its delay. Neither knows a clock, and neither acts.
+//! [`run_pass`] is the entry point: it runs the methods in their order. [`validate`] decides
+//! whether a command is still valid after its validation delay. Neither reads a clock or acts.
 
 mod allowances;
 mod balanced;

@@ -1,14 +1,16 @@
-//! The next step of one NodeClaim, given facts and a time (spec 40 §1, §2.1).
+//! Decides the next step of one NodeClaim from facts and a time (spec 40 §1, §2.1).
 //!
 //! ```text
-//! launch ──▶ registration ──▶ initialization        each knows one condition of the claim
-//!    └───────────┴──▶ liveness: too late, so it goes
-//! expiration, garbage: it goes for other reasons    finalization: how it goes
-//! consistency, pod_events, health, drift, consolidatable: what is noted on the way
-//! repair: what is done about a broken node        reboot: one of these ways
+//! launch ──▶ registration ──▶ initialization        each sets one condition of the claim
+//!    └───────────┴──▶ liveness: deletes the claim after a timeout
+//! expiration, garbage_collection: delete the claim for other reasons
+//! finalization: steps of the deletion
+//! consistency, pod_events, drift, consolidatable: keep conditions and the status current
+//! registration_health: rates a NodePool by recent registrations
+//! repair: chooses the action for an unhealthy node        reboot: one of these actions
 //! ```
 //!
-//! Facts are plain values. Who gathers them and carries the steps out is in the controllers.
+//! Facts are plain values. The controllers gather them and carry out the steps.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -35,7 +37,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody can tell yet; also if the condition is not there.
+    /// It is not known yet, or the condition is missing.
     #[default]
     Unknown,
 }
@@ -71,7 +73,7 @@ impl TerminationMode {
     }
 }
 
-/// What is left at `now` of a time that began at `since`; none when it is over.
+/// Returns how much of `length` since `since` is left; none if it is over.
 fn remaining(
     since: Timestamp,
     length: SignedDuration,

@@ -1,9 +1,9 @@
-//! Placing pods: on nodes that exist, on NodeClaims that were just opened, on new ones (spec 20).
+//! Places pods on existing nodes, in-flight NodeClaims and new NodeClaims (spec 20).
 //!
 //! [`solve`] is the entry. It takes a snapshot and the pods to place, and returns a
-//! [`Plan`](crate::plan::Plan); what cannot be placed comes back with a
-//! [`PodRejection`](crate::rejection::PodRejection). Who has many questions about one snapshot, as consolidation
-//! has, asks a [`PreparedSolver`] solver, which gives the same answers.
+//! [`Plan`](crate::plan::Plan), with a [`PodRejection`](crate::rejection::PodRejection) for each
+//! pod that it cannot place. A caller with many requests about one snapshot, such as consolidation,
+//! uses a [`PreparedSolver`], which returns the same plans.
 
 pub mod default_spread;
 pub mod demand;

@@ -2,8 +2,9 @@
 
 use jiff::SignedDuration;
 
-/// Whether pending pods may make this pool grow. A pool with `replicas` never does that, also when
-/// the gate StaticCapacity is off and nobody looks after its replicas either.
+/// Whether pending pods may make this NodePool grow.
+/// A pool with `replicas` never grows for them, even while the gate StaticCapacity is off and no
+/// controller maintains its replicas.
 pub fn serves_pending_pods(replicas: Option<i64>) -> bool {
     replicas.is_none()
 }
@@ -33,7 +34,7 @@ pub enum Provision {
 }
 
 impl Provision {
-    /// When to look again if nothing happens before.
+    /// Returns when to check the pool again if nothing happens before.
     pub fn requeue_after(self) -> SignedDuration {
         match self {
             Self::Enough | Self::Create(_) => SignedDuration::from_mins(1),
@@ -54,8 +55,8 @@ pub fn provision(replicas: i64, node_limit: Option<i64>, claims: ClaimCounts) ->
     }
 }
 
-/// How many of the `wanted` new nodes the node limit leaves room for. Nodes on their way out still
-/// take room, since their instances still run.
+/// Returns how many of the `wanted` nodes fit into the node limit.
+/// Deleting nodes count, since their instances still run.
 pub fn allowed_new_nodes(node_limit: Option<i64>, claims: ClaimCounts, wanted: i64) -> u32 {
     let ClaimCounts { active, deleting, pending_disruption, reserved } = claims;
     let taken = [active, deleting, pending_disruption, reserved].map(i64::from).iter().sum();
@@ -69,7 +70,7 @@ pub fn excess(replicas: i64, active: u32) -> u32 {
     u32::try_from(i64::from(active).saturating_sub(replicas).max(0)).unwrap_or(u32::MAX)
 }
 
-/// What decides how much it matters if a NodeClaim of a static pool goes.
+/// How a NodeClaim of a static pool is used, which orders deletions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClaimUsage {
     /// It has no instance yet.
@@ -96,8 +97,8 @@ impl ClaimUsage {
     }
 }
 
-/// Which NodeClaims go if there are so many too many: those first that matter least. Among equals
-/// the order of the list counts.
+/// Returns the `excess` NodeClaims whose deletion disrupts least.
+/// Claims of equal usage keep the order of the list.
 pub fn claims_to_delete<T>(excess: u32, mut claims: Vec<(T, ClaimUsage)>) -> Vec<T> {
     claims.sort_by(|(_, one), (_, other)| {
         let (one, other) = (one.deletion_rank(), other.deletion_rank());
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_pool_with_replicas_ignores_pending_pods() {
-        // Neither side of the gate is asked for, so it cannot matter.
+        // The function does not take the gate, so the gate cannot matter.
         assert!(!serves_pending_pods(Some(5)), "10/LM-5");
         assert!(!serves_pending_pods(Some(0)), "10/LM-5");
         assert!(serves_pending_pods(None), "dynamic pool");

@@ -1,12 +1,13 @@
-//! The end of a node: who leaves when, and how long it is waited for (spec 40 §2, spec 45 §12).
+//! Decides how a node is terminated: when its pods leave, and how long that may take (spec 40 §2,
+//! spec 45 §12).
 //!
 //! ```text
 //! taint ──▶ drain ──▶ volumes ──▶ instance ──▶ gone
 //!             │ evictions, in tiers      until the deadline of the claim, if it has one
 //! ```
 //!
-//! The functions say what to do about the facts of this moment. Who gathers them and acts are the
-//! controllers `node.termination`, `eviction-queue` and `nodeclaim.reboot`.
+//! The functions decide from the facts of this moment. The controllers `node.termination`,
+//! `eviction-queue` and `nodeclaim.reboot` gather the facts and act.
 
 pub mod deadline;
 pub mod drain;

@@ -1,4 +1,4 @@
-//! What an API server with the AWS provider's CRDs would say to an object. Of KWOK's only the fields of
+//! Validates objects as an API server with the AWS provider's CRDs does. Of KWOK only the fields of
 //! its NodeClass are known.
 
 use std::sync::OnceLock;
@@ -17,8 +17,8 @@ pub(crate) fn kind_of(object: &Value) -> Option<&'static CustomKind> {
     custom_kinds().iter().find(is_kind)
 }
 
-/// The fields of an object of a kind of Karpenter that no API server would keep, as paths. Metadata
-/// is not looked at: it is not ours.
+/// Returns the paths of the fields of a Karpenter object that an API server would drop. Metadata is
+/// not checked: it is not ours.
 pub(crate) fn unknown_fields(object: &Value) -> Vec<String> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     if !GROUPS.iter().any(|group| api_version.split('/').next() == Some(group)) {
@@ -42,7 +42,7 @@ pub(crate) fn admit(kind: &CustomKind, object: &Value) -> (Value, Vec<FieldError
     (stored, errors)
 }
 
-/// The NodeClass of KWOK, if the object is one. The other kinds have the same fields as with AWS.
+/// Returns KWOK's NodeClass if `object` is one; other kinds equal AWS's.
 fn kwok_node_class(object: &Value) -> Option<&'static CustomKind> {
     static KIND: OnceLock<Option<CustomKind>> = OnceLock::new();
     let find = || {
@@ -55,7 +55,7 @@ fn kwok_node_class(object: &Value) -> Option<&'static CustomKind> {
     (object["kind"] == kind.kind() && object["apiVersion"] == *api_version).then_some(kind)
 }
 
-/// Compiled once.
+/// Returns the kinds of the AWS CRDs, compiled once.
 fn custom_kinds() -> &'static [CustomKind] {
     static KINDS: OnceLock<Vec<CustomKind>> = OnceLock::new();
     KINDS.get_or_init(|| {

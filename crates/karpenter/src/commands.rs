@@ -1,4 +1,4 @@
-//! The subcommands, one file each, and what they have in common: how a run ends and how it prints.
+//! The subcommands, one file each, and their common parts: outcomes, failures and printing.
 //!
 //! Data goes to stdout, everything else to stderr. A reader that closes the pipe early (`| head`)
 //! is no error.
@@ -44,14 +44,14 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
-    /// The work was done and showed something that the caller has to look at.
+    /// The run succeeded and found something that the caller should check.
     Finding,
 }
 
 /// Why a command could not do its work.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something that makes no sense.
+    /// The command line is invalid.
     Usage(Box<Diagnostic>),
     Failed(Box<Diagnostic>),
 }
@@ -109,12 +109,12 @@ pub(crate) fn print(data: &str) -> Result<(), Failure> {
     }
 }
 
-/// `1 pod`, `2 pods`.
+/// Formats a count with its noun: `1 pod`, `2 pods`.
 pub(crate) fn count_noun(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// Writes one message to stderr. Where stderr is gone there is nobody left to tell.
+/// Writes one message to stderr; a closed stderr is ignored.
 pub(crate) fn print_to_stderr(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }

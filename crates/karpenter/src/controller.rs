@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! options ─▶ logs ─▶ clients ─▶ provider ─▶ probes and metrics ─▶ lease ─▶ watches ─▶ controllers
-//! SIGTERM ─▶ no new work ─▶ what is in work ends (30 s) ─▶ the lease is released
+//! SIGTERM ─▶ no new work ─▶ running reconciles end (30 s) ─▶ the lease is released
 //! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +37,7 @@ use crate::diagnostic::Diagnostic;
 use crate::wakeup_limiter::{BUSY_PAUSE, WakeupLimiter};
 use crate::{environment, kubeconfig};
 
-/// How long what is in work may take to end.
+/// How long running reconciles may take to end after a shutdown signal.
 const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(30);
 /// Where a pod finds the name of its namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
@@ -55,20 +55,20 @@ pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool,
     warn_about_ignored_options(&options, ignored);
     log_default_spread(&options);
     check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
-    // One thread for everything that waits for others: watches and controllers that wake each other
-    // on two threads cost a sixth more CPU in a scale-up. What computes long has its own threads. The
-    // naps are for this one thread: with others beside it they would count each other's.
-    let (naps, awake) = (Mutex::new(WakeupLimiter::default()), clock.clone());
-    let nap = move || {
+    // One thread for all async work: watches and controllers that wake each other on two threads
+    // cost a sixth more CPU in a scale-up. Long computations have their own threads. The limiter
+    // counts the wakeups of this one thread; with more threads it would count theirs, too.
+    let (limiter, awake) = (Mutex::new(WakeupLimiter::default()), clock.clone());
+    let pause = move || {
         let is_due =
-            naps.lock().unwrap_or_else(PoisonError::into_inner).should_pause(awake.monotonic());
+            limiter.lock().unwrap_or_else(PoisonError::into_inner).should_pause(awake.monotonic());
         if is_due {
             std::thread::sleep(BUSY_PAUSE);
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        .on_thread_park(nap)
+        .on_thread_park(pause)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
@@ -108,7 +108,7 @@ async fn run_with_config(
     let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(provider.as_ref()));
     let host = config.cluster_url.authority().map_or("", |authority| authority.as_str());
     let client = connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
-    // Their own limit, as upstream's have: thousands of pods that are told of must not hold up nodes.
+    // Its own limit, as upstream's has: the events of thousands of pods must not hold up nodes.
     let events_client =
         connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
     let metered = Arc::new(MetricsDecorator::new(provider, metrics.clone(), clock.clone()));
@@ -133,7 +133,7 @@ async fn run_with_config(
     ended
 }
 
-/// Upstream takes these in silence, so they are no errors; but somebody meant something by them.
+/// Warns about options that upstream ignores silently; they are no errors.
 fn warn_about_ignored_options(options: &Options, ignored: &[IgnoredVariable]) {
     let known = FeatureGates::names().join(", ");
     for gate in &options.unknown_feature_gates {
@@ -145,7 +145,7 @@ fn warn_about_ignored_options(options: &Options, ignored: &[IgnoredVariable]) {
     }
 }
 
-/// Constraints that no pod shows, so whoever wonders about a placement finds them here.
+/// Logs the default spread constraints, which no pod manifest shows.
 fn log_default_spread(options: &Options) {
     for constraint in &options.default_spread {
         let unsatisfiable = if constraint.is_required { "DoNotSchedule" } else { "ScheduleAnyway" };
@@ -158,7 +158,7 @@ fn log_default_spread(options: &Options) {
     }
 }
 
-/// Waits for the lease, works, and ends in order. False if the lease was lost.
+/// Acquires the lease and runs the controllers. Returns false if the lease was lost.
 async fn run_as_leader(
     context: &Context,
     options: &Options,
@@ -171,7 +171,7 @@ async fn run_as_leader(
     let stop = stop_signal()?;
     let mut stop = std::pin::pin!(stop);
     let observer = Arc::new(metrics.clone());
-    // A standby, too, knows the cluster: it is ready, and takes over at once.
+    // A standby fills its caches, too: it is ready and takes over at once.
     process::watch(context, tasks);
     if options.disable_leader_election {
         run_controllers(context, observer, shutdown, tasks, stop).await;
@@ -211,7 +211,7 @@ async fn run_as_leader(
     Ok(true)
 }
 
-/// Runs the controllers until the signal, and then until they have ended, but not for ever.
+/// Runs the controllers until the signal, then waits for them, within a limit.
 async fn run_controllers(
     context: &Context,
     observer: Arc<Metrics>,
@@ -238,7 +238,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Probes and metrics, which run on every replica; the probes until what this returns is dropped.
+/// Serves probes and metrics on every replica; dropping the result ends the probes.
 async fn serve_probes_and_metrics(
     context: &Context,
     options: &Options,
@@ -298,7 +298,7 @@ async fn start_server(name: &str, port: u16, routes: Routes) -> anyhow::Result<S
     Ok(server)
 }
 
-/// Whether the kinds have been listed, or which one has not, and why.
+/// Returns whether the kinds have been listed, or the first that has not, with the error.
 fn check_listed(cache: &Cache, kinds: impl Fn(&str) -> bool) -> Result<(), String> {
     match cache.unsynced_kinds().into_iter().find(|(kind, _)| kinds(kind)) {
         None => Ok(()),
@@ -344,7 +344,7 @@ fn load_instance_types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Fail
     Ok(types)
 }
 
-/// What no option alone can tell.
+/// Checks the options that depend on each other.
 fn check_options(options: &Options) -> Result<(), Failure> {
     let port = options.metrics_port;
     if port != 0 && port == options.health_probe_port {
@@ -394,7 +394,7 @@ fn check_lease(options: &Options, is_pod: bool) -> Result<(), Failure> {
     Err(Failure::Usage(diagnostic.into()))
 }
 
-/// Who we are in the lease.
+/// Returns the identity of this process in the lease.
 fn lease_identity(context: &Context) -> String {
     let host = environment::variable("HOSTNAME").unwrap_or_else(|| "karpenter".to_owned());
     format!("{host}_{:032x}", context.rng.fork("identity").u128())

@@ -1,10 +1,10 @@
-//! Manifests of former releases to v1, offline (spec 10 §16).
+//! Converts manifests of former releases to v1, offline (spec 10 §16).
 //!
 //! [`convert`] is a pure function from objects to objects. Each kind has a file: [`provisioner`]
 //! and [`node_template`] for v1alpha5, [`nodepool`] and [`nodeclass`] for v1beta1, [`workloads`]
-//! for everything that makes Pods. What they have to say is a value from [`notes`]. Kubelet
-//! settings cross objects, from pools to classes, which is [`kubelet_migration`]. The end of the way is
-//! [`validate`]: object v1 would refuse is not written.
+//! for everything that creates Pods. Findings are values of [`notes`]. Kubelet settings move from
+//! pools to classes in [`kubelet_migration`]. At the end [`validate`] rejects each object that v1
+//! would reject; it is not written.
 
 mod class_fields;
 mod draft;
@@ -53,48 +53,48 @@ pub(crate) struct Options {
 pub(crate) struct Conversion {
     /// One for each input object, in order.
     pub(crate) results: Vec<ConversionResult>,
-    /// Inputs that only make sense together, since settings moved from one to the other.
+    /// Pairs of inputs that must be written together: settings moved between them.
     pub(crate) linked_inputs: Vec<PoolClassLink>,
-    /// Pools with kubelet settings, which leave them: nothing may be lost on the way.
+    /// Pools whose kubelet settings move to a class and must not get lost.
     pub(crate) inputs_with_kubelet: Vec<usize>,
 }
 
 /// The indexes of a pool and of the class that got its kubelet settings.
 pub(crate) type PoolClassLink = (usize, usize);
 
-/// What became of one input object.
+/// The result of the conversion of one input object.
 #[derive(Debug)]
 pub(crate) struct ConversionResult {
     pub(crate) status: ConversionStatus,
     pub(crate) outputs: Vec<Output>,
-    /// What is to be said and belongs to no output.
+    /// Findings that belong to no output.
     pub(crate) findings: Vec<Finding>,
 }
 
-/// An object of v1, or a workload, with what is to be said about it.
+/// An object of v1, or a workload, with its findings.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) object: Value,
     pub(crate) notes: Vec<Finding>,
 }
 
-/// In a word, what became of an object.
+/// The status of an input object after the conversion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversionStatus {
-    /// Something else stands in its place.
+    /// Other objects replace it.
     Changed,
-    /// It is what it was.
+    /// The output equals the input.
     Unchanged,
-    /// Not ours.
+    /// Not a kind that is converted.
     Skipped,
-    /// Ours, and made again by the controller.
+    /// A Karpenter kind that the controller creates again.
     Dropped,
     /// Not written, because of an error.
     Failed,
 }
 
 impl ConversionStatus {
-    /// Whether what stands in the place of the object is not what it was.
+    /// Returns whether the output differs from the input object.
     pub(crate) fn is_changed(self) -> bool {
         matches!(self, Self::Changed | Self::Dropped)
     }
@@ -114,7 +114,7 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
             }
             InputKind::Recreated { kind } => {
                 notes.add(&FieldPath::default(), Note::Recreated { kind: kind.clone() });
-                // What v1 takes as it is stays where somebody keeps it.
+                // What v1 takes as it is stays where it is kept.
                 let is_v1 = object["apiVersion"] == "karpenter.sh/v1";
                 if is_v1 { ConversionStatus::Skipped } else { ConversionStatus::Dropped }
             }
@@ -145,7 +145,7 @@ pub(crate) fn convert(objects: &[&Value], options: &Options) -> Conversion {
     Conversion { results, linked_inputs: links, inputs_with_kubelet: movers }
 }
 
-/// Hands the drafts over to the inputs that they came from.
+/// Assigns the drafts to the results of their inputs.
 fn assign_drafts_to_results(
     objects: &[&Value],
     drafts: Vec<Draft>,
@@ -166,7 +166,7 @@ fn assign_drafts_to_results(
     }
 }
 
-/// The kinds that are told apart, by what is done with them.
+/// The kinds of input objects, by their conversion.
 enum InputKind {
     Provisioner,
     NodeTemplate,
@@ -174,7 +174,7 @@ enum InputKind {
     BetaNodeClass,
     NodePool,
     NodeClass,
-    /// Something that makes Pods, and where it keeps their template.
+    /// A kind that creates Pods, with the path of its Pod template.
     Workload(&'static [&'static str]),
     Recreated {
         kind: String,
@@ -197,7 +197,7 @@ impl InputKind {
             (labels::GROUP, "v1", NODE_POOL) => Self::NodePool,
             (aws::GROUP, "v1", EC2_NODE_CLASS) => Self::NodeClass,
             (labels::GROUP, _, "Machine" | "NodeClaim") => Self::Recreated { kind: kind.into() },
-            // Of our groups, but nothing to convert: the version may be what is odd about it.
+            // Of our groups, but nothing to convert: the version may be the odd part.
             (labels::GROUP | aws::GROUP, ..) => {
                 Self::Other { kind: format!("{kind} of {api_version}") }
             }
@@ -209,7 +209,7 @@ impl InputKind {
     }
 }
 
-/// What an object becomes, before it is known what the others become.
+/// Converts one object to drafts, without regard to the other objects.
 fn draft_objects(
     kind: &InputKind,
     object: &Value,
@@ -223,7 +223,7 @@ fn draft_objects(
         return vec![(DraftKind::Workload, workload, notes)];
     }
     let metadata = metadata::convert(&from, &mut notes);
-    // What a v1 object says is not looked into here, but it has to be a mapping.
+    // The fields of a v1 object are not checked here, but it has to be a mapping.
     from.section("spec", &mut notes);
     let spec = object.get("spec").cloned();
     match kind {

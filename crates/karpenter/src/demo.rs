@@ -4,7 +4,7 @@
 //! ```text
 //! Scenario ─▶ World ─▶ view::follow ─┬─▶ Timeline ─▶ lines
 //!               │                    └─▶ View ─▶ screen
-//!               ├─▶ log::listen ─▶ Timeline: decisions, warnings, errors
+//!               ├─▶ log::forward_logs ─▶ Timeline: decisions, warnings, errors
 //!               └─▶ Server (HTTPS on loopback) ─▶ kubectl
 //! ```
 
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     pub(crate) options: Options,
 }
 
-/// Where a scenario is written, for messages.
+/// The file name and text of a scenario, for messages.
 #[derive(Debug)]
 pub(crate) struct ScenarioSource {
     pub(crate) file: String,
@@ -55,9 +55,9 @@ pub(crate) struct ScenarioSource {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Speed {
-    /// Seconds to the second.
+    /// Virtual seconds per real second.
     Factor(f64),
-    /// Virtual time: nobody waits.
+    /// Virtual time without pauses.
     Max,
 }
 
@@ -77,7 +77,7 @@ impl FromStr for Speed {
     }
 }
 
-/// How often what has happened is shown.
+/// The interval between frames.
 const FRAME_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Plays the scenario until it is done, or until Ctrl-C.
@@ -95,9 +95,9 @@ pub(crate) fn run(
     outcome
 }
 
-/// When the cluster's clock begins. With virtual time always at the same time, so that two runs
-/// are alike; else so that it says what the real one says at the end of the scenario, because
-/// kubectl reckons some ages from the real one, and knows none for what is in its future.
+/// Returns when the cluster's clock begins. With virtual time that is a constant, so that two runs
+/// are alike; else the clock equals the real one at the end of the scenario, because kubectl
+/// calculates some ages from the real clock and shows none for a time in its future.
 fn cluster_start_time(scenario: &Scenario, speed: Speed, now: Timestamp) -> Timestamp {
     if let Some(start) = scenario.start {
         return start;
@@ -163,13 +163,13 @@ async fn run_demo(
     shown
 }
 
-/// What is played, and how.
+/// A scenario with its source and settings.
 #[derive(Debug, Clone, Copy)]
 struct Playback<'a> {
     scenario: &'a Scenario,
     source: &'a ScenarioSource,
     settings: &'a Settings,
-    /// None for virtual time that nobody holds.
+    /// None for virtual time without pauses.
     pacer: Option<&'a Pacer>,
 }
 
@@ -180,7 +180,7 @@ fn play_error_diagnostic(source: &ScenarioSource, error: &play::PlayError) -> Di
     Diagnostic::new("the scenario cannot be played").at(place).found(error.to_string())
 }
 
-/// Offers the API to kubectl. With virtual time there is nobody who could keep up with it.
+/// Serves the API for kubectl, except with virtual time, which kubectl cannot follow.
 async fn serve_api(world: &World, settings: &Settings) -> Result<Option<KubeconfigFile>, Failure> {
     if settings.speed == Speed::Max {
         return Ok(None);
@@ -206,14 +206,14 @@ async fn serve_api(world: &World, settings: &Settings) -> Result<Option<Kubeconf
 #[derive(Debug)]
 struct KubeconfigFile {
     path: PathBuf,
-    /// What we wrote; a file that says something else is not ours to remove.
+    /// The text that we wrote; a file with another text is not ours to remove.
     text: String,
 }
 
-/// The name of cluster, context and kubeconfig.
+/// The name of the cluster, context and kubeconfig.
 const CLUSTER_NAME: &str = "karpenter-demo";
 
-/// Never writes over a file of somebody else, such as the kubeconfig of a real cluster.
+/// Fails if the path holds another file, such as a real cluster's kubeconfig.
 fn check_kubeconfig_path(path: &Path) -> Result<(), Failure> {
     let is_ours = |text: &str| text.contains(&format!("current-context: {CLUSTER_NAME}\n"));
     match std::fs::read_to_string(path) {
@@ -265,7 +265,7 @@ async fn play_scenario(
         .map_err(Failure::from)
 }
 
-/// Shows the world until it ends, one way or the other.
+/// Shows the world until it settles, fails or is stopped.
 async fn show_until_end(
     mut ending: std::pin::Pin<Box<impl Future<Output = Result<Option<DemoResult>, Failure>>>>,
     show: &mut dyn Renderer,
@@ -288,7 +288,7 @@ async fn show_until_end(
             return Ok(Outcome::Success);
         }
         tokio::select! {
-            // The end first: what is shown after it is the last state.
+            // The end first: the frame after it shows the last state.
             biased;
             ended = &mut ending => break ended?,
             () = &mut stopped => break None,
@@ -300,13 +300,13 @@ async fn show_until_end(
     show.render_end(&view, ended.as_ref())?;
     Ok(match ended {
         Some(ending) if ending.is_success() => Outcome::Success,
-        // Who waits for the end must not take this for a good one.
+        // A caller that waits for the end must not take this for success.
         None if !script.settings.exit_when_done => Outcome::Success,
         _ => Outcome::Finding,
     })
 }
 
-/// Somebody wants this to end: Ctrl-C, `kill`, or a terminal that was closed.
+/// Waits for Ctrl-C, `kill`, or the end of the terminal.
 async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
@@ -319,7 +319,7 @@ async fn stop_signal() {
     futures_util::future::select_all(waits).await;
 }
 
-/// Until there may be something to see.
+/// Waits until the next frame may differ.
 async fn wait_for_next_frame(pacer: Option<&Pacer>, views: &mut watch::Receiver<View>) {
     match pacer {
         // Real time does not matter: what changes is what counts.

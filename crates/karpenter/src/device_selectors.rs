@@ -1,11 +1,11 @@
-//! Selectors of devices, which are CEL: the core decides with a table of answers, and the CEL is
-//! that of the embedded API server.
+//! Evaluates device selectors, which are CEL: the core decides with a table of results, and the CEL
+//! is that of the embedded API server.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use karpenter_apiserver::admission::device_selector::{
-    Attribute as Seen, CelDevice, Device, Selector,
+    Attribute as DeviceAttribute, CelDevice, Device, Selector,
 };
 use karpenter_core::catalog::Catalog;
 use karpenter_core::scheduling::dra::{
@@ -13,14 +13,14 @@ use karpenter_core::scheduling::dra::{
 };
 use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
 
-/// What all selectors and devices may cost together: seconds, and far more than real ones need.
+/// The cost limit of all selectors and devices together: seconds, far above real needs.
 const MAX_STEPS: u64 = 100_000_000;
 
-/// The CEL of the embedded API server.
+/// Evaluates device selectors with the CEL of the embedded API server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CelDeviceSelectors;
 
-/// A selector and what became of it.
+/// A compiled selector and its first failure.
 struct CompiledSelector {
     compiled: Result<Selector, String>,
     /// Why it has no value for the first such device.
@@ -73,7 +73,7 @@ fn evaluate(
                 // It is not the selector that took too long, but all of them together.
                 return SelectorError::NotEvaluated;
             }
-            // A device of nobody is asked about first, to find selectors that do not compile.
+            // A device without a driver is evaluated first, to find selectors that do not compile.
             if !shape.driver.is_empty() {
                 failure.get_or_insert_with(|| error.clone());
             }
@@ -87,10 +87,10 @@ fn evaluate(
 fn cel_device(shape: &DeviceShape) -> Device<'_> {
     let attributes = shape.attributes.iter().map(|(name, attribute)| {
         let seen = match attribute {
-            Attribute::Text(value) => Seen::Text(value),
-            Attribute::Int(value) => Seen::Int(*value),
-            Attribute::Bool(value) => Seen::Bool(*value),
-            Attribute::Version(value) => Seen::Version(value),
+            Attribute::Text(value) => DeviceAttribute::Text(value),
+            Attribute::Int(value) => DeviceAttribute::Int(*value),
+            Attribute::Bool(value) => DeviceAttribute::Bool(*value),
+            Attribute::Version(value) => DeviceAttribute::Version(value),
         };
         (name.as_str(), seen)
     });
@@ -108,18 +108,18 @@ mod tests {
     use std::sync::Arc;
 
     use karpenter_core::scheduling::dra::{
-        Device as Published, DeviceClass, DeviceSelector, NodeAccess, Slice,
+        Device as PublishedDevice, DeviceClass, DeviceSelector, NodeAccess, Slice,
     };
 
     use super::*;
 
-    /// Three different devices, and a selector that is long.
+    /// Returns three different devices and a long selector.
     fn state_with_three_devices() -> DynamicResourceState {
         let device = |number: i64| {
             let attributes = BTreeMap::from([("number".to_owned(), Attribute::Int(number))]);
             let shape = DeviceShape { driver: "d".into(), attributes, ..DeviceShape::default() };
             let name = number.to_string().as_str().into();
-            Published { name, shape: Arc::new(shape), consumes: Vec::new() }
+            PublishedDevice { name, shape: Arc::new(shape), consumes: Vec::new() }
         };
         let slice = Slice {
             driver: "d".into(),

@@ -1,14 +1,14 @@
-//! Problems that a person has to fix: a value first, text second.
+//! Problems that the user has to fix: a value first, text second.
 //!
-//! Every error of the binary is a [`Diagnostic`]: what is wrong, where, what was found there, what
-//! to do about it, and which command shows more. Plain text without colour, one block per problem.
+//! Every error of the binary is a [`Diagnostic`]: problem, location, finding, fix, and a command
+//! that shows more. Plain text without colour, one block per problem.
 
 use std::fmt;
 
 /// Something that a person has to fix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 pub(crate) struct Diagnostic {
-    /// One line: what is wrong.
+    /// The problem in one line.
     summary: String,
     location: Location,
     found: Option<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Diagnostic {
     help_command: Option<String>,
 }
 
-/// Where a problem is: a file and line, a field, or both. What is unknown is left out.
+/// The location of a problem: file and line, field, or both, where known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) file: Option<String>,
@@ -49,7 +49,7 @@ impl Diagnostic {
         Self { help_command: Some(more.into()), ..self }
     }
 
-    /// What is wrong, with what was found.
+    /// Returns the problem, with the finding.
     pub(crate) fn problem(&self) -> String {
         match &self.found {
             Some(found) => format!("{}: {found}", self.summary),

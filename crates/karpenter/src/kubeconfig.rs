@@ -1,5 +1,5 @@
-//! Which cluster: that of a kubeconfig, or of the pod that this runs in. Where there is none, one
-//! cause, with the file that it is in.
+//! Loads the configuration of the cluster: of a kubeconfig, or of the pod that this runs in.
+//! Without one, returns one cause, with its file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::environment;
 
-/// Why there is no cluster.
+/// An error from loading the configuration of the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClusterConfigError {
     location: Location,
     found: String,
-    /// For who can name another kubeconfig only by the environment.
+    /// The fix where only the environment selects the kubeconfig.
     fix: &'static str,
 }
 
@@ -24,20 +24,20 @@ const FIX_UNREADABLE: &str = "let KUBECONFIG name a file that can be read";
 const FIX_INVALID: &str = "mend the file, or let KUBECONFIG name another";
 
 impl ClusterConfigError {
-    /// What is wrong and where, still without what to do.
+    /// Returns the diagnostic without a fix.
     pub(crate) fn diagnostic(self, summary: &str) -> Diagnostic {
         Diagnostic::new(summary).at(self.location).found(self.found)
     }
 
-    /// The same with what to do, where only the environment says which cluster.
+    /// Returns the diagnostic with a fix, where only the environment selects the cluster.
     pub(crate) fn diagnostic_with_fix(self, summary: &str) -> Diagnostic {
         let fix = self.fix;
         self.diagnostic(summary).fix(fix)
     }
 }
 
-/// The cluster of a kubeconfig: of this file, else of those that `KUBECONFIG` names, else of the one
-/// in the home directory. Who names neither file nor context may also run in a pod.
+/// Loads the configuration: of this file, else of `KUBECONFIG`, else of the home directory. Without
+/// a file and a context also that of the pod.
 pub(crate) async fn load_config(
     file: Option<&Path>,
     context: Option<&str>,
@@ -64,7 +64,7 @@ pub(crate) async fn load_config(
     Config::incluster().map_err(|inside| {
         let is_pod = environment::variable("KUBERNETES_SERVICE_HOST").is_some();
         if is_pod && named.is_empty() && is_file_missing(&error) {
-            // Nobody meant a kubeconfig.
+            // No kubeconfig was intended.
             let (place, found) = (Location::default(), error_chain(&inside));
             let fix = "give the pod a service account whose token is mounted, or set KUBECONFIG";
             return ClusterConfigError { location: place, found, fix }.into();
@@ -73,13 +73,13 @@ pub(crate) async fn load_config(
     })
 }
 
-/// The files that the variable names.
+/// Returns the files that `KUBECONFIG` names.
 fn kubeconfig_paths(variable: Option<&str>) -> Vec<PathBuf> {
     let paths = variable.map(std::env::split_paths).into_iter().flatten();
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Whether there is just no file.
+/// Returns whether the only problem is a missing file.
 fn is_file_missing(error: &KubeconfigError) -> bool {
     match error {
         KubeconfigError::FindPath => true,
@@ -88,7 +88,7 @@ fn is_file_missing(error: &KubeconfigError) -> bool {
     }
 }
 
-/// The cause, in the words of somebody who writes kubeconfigs. Texts of the errors carry their
+/// Returns the cause of a kubeconfig error, in kubeconfig terms. Texts of the errors carry their
 /// causes, so the causes are not repeated.
 fn config_error(error: &KubeconfigError, named: &[PathBuf]) -> ClusterConfigError {
     let place = |path: &Path| Location::file(path.display().to_string());

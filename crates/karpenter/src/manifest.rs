@@ -1,5 +1,5 @@
-//! Kubernetes manifests as people keep them: files, directories and stdin full of YAML and JSON
-//! documents and lists, in and out.
+//! Reads and writes Kubernetes manifests: files, directories and stdin with YAML and JSON documents
+//! and lists.
 //!
 //! [`read`] turns them into [`Object`]s that remember where they came from, [`mod@write`] prints
 //! objects, [`replace`] puts new objects into an existing file and leaves the rest of it alone.
@@ -11,7 +11,8 @@
 //! given twice in one YAML mapping is an error (in JSON the last one counts). Unlike there, keys
 //! are the text that was written: `on: x` has the key `on`, not `true`.
 //!
-//! Every input is bounded, see [`InputLimits`] and the constants below it, so that no file can exhaust memory or stack.
+//! Every input is bounded, see [`InputLimits`] and the constants below it, so that no file can
+//! exhaust memory or stack.
 
 mod input;
 mod locate;
@@ -32,7 +33,7 @@ pub(crate) use path::{FieldPath, describe_value};
 
 use crate::diagnostic::{Diagnostic, Location};
 
-/// How much is read before somebody must be feeding us nonsense.
+/// The limits of inputs; no real input is larger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InputLimits {
     /// Largest file or stream.
@@ -46,7 +47,7 @@ pub(crate) struct InputLimits {
 }
 
 impl InputLimits {
-    /// What people write by hand. Manifests of a whole company are far below it.
+    /// Limits of manually written files. Manifests of a whole company are far below them.
     pub(crate) const MANIFESTS: Self = Self {
         file_bytes: 64 << 20,
         input_bytes: 256 << 20,
@@ -74,7 +75,7 @@ pub(crate) struct Manifests {
     pub(crate) sources: Vec<Source>,
     pub(crate) objects: Vec<Object>,
     pub(crate) problems: Vec<Problem>,
-    /// Documents that a directory walk met and that are no Kubernetes objects.
+    /// Documents of directories that are no Kubernetes objects.
     pub(crate) non_objects: Vec<Location>,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Source {
     pub(crate) name: String,
     /// Nothing for stdin.
     pub(crate) path: Option<PathBuf>,
-    /// Found by walking a directory, so nobody said that it holds manifests.
+    /// Whether a directory walk found it, so that it may hold no manifests.
     is_from_directory: bool,
     /// Its text without a byte order mark.
     text: String,
@@ -105,7 +106,7 @@ pub(crate) enum Format {
 #[derive(Debug)]
 struct Document {
     segment: split::Segment,
-    /// Lines of its fields, found when the first of them is asked for.
+    /// Lines of its fields, found when the first of them is needed.
     lines: OnceCell<Option<locate::Lines>>,
 }
 
@@ -167,15 +168,15 @@ pub(crate) fn read_text(name: &str, text: &str) -> Manifests {
 }
 
 impl Manifests {
-    /// File and line of a field, or of the nearest thing around it that was written.
+    /// Returns file and line of a field, or of the nearest written parent.
     pub(crate) fn location(&self, origin: &Origin, field: &FieldPath) -> Location {
         let source = &self.sources[origin.source];
         let line = source.line(origin.document, &origin.path.join(field));
         Location::file(&source.name).line(line)
     }
 
-    /// The same where that is quick. In a document as large as a cluster, lines take longer to find
-    /// than a plan takes to make: there it is the file and the path of the object.
+    /// Returns the location if finding it is quick, else file and path.
+    /// In a document as large as a cluster, finding a line takes longer than a plan takes to make.
     pub(crate) fn quick_location(&self, origin: &Origin, field: &FieldPath) -> Location {
         const BYTES_MAX: usize = 1 << 20;
         let source = &self.sources[origin.source];

@@ -53,7 +53,7 @@ pub(crate) struct DecisionArgs {
     pub(crate) consolidation_search: Option<String>,
 }
 
-/// What the flags and the environment say.
+/// The resolved options of a decision.
 #[derive(Clone, Debug)]
 pub(crate) struct DecisionOptions {
     pub(crate) preferences: PreferencePolicy,
@@ -68,8 +68,8 @@ pub(crate) struct DecisionOptions {
 }
 
 impl DecisionArgs {
-    /// What the flags say, and where they say nothing, the environment. The other options of the
-    /// controller are none of a decision's business, whatever the environment says about them.
+    /// Resolves the flags, then the environment. A decision ignores the controller's other options,
+    /// whatever the environment sets.
     pub(crate) fn resolve(
         &self,
         environment: impl Fn(&str) -> Option<String>,
@@ -115,8 +115,9 @@ impl DecisionArgs {
     }
 }
 
-/// The options of the controllers in a demo: `CONSOLIDATION_SEARCH`, and else the defaults. What is
-/// set for a controller on a real cluster has no business here, but who compares searches wants to.
+/// Returns the controllers' options of a demo: `CONSOLIDATION_SEARCH`, else defaults. Settings of a
+/// controller on a real cluster do not apply to a demo; the search is read so that users can
+/// compare searches.
 pub(crate) fn demo_options(
     environment: impl Fn(&str) -> Option<String>,
 ) -> Result<Options, Box<Diagnostic>> {
@@ -125,12 +126,12 @@ pub(crate) fn demo_options(
     let resolved = flags::resolve_flags(&definitions, BTreeMap::new(), environment);
     let resolved = resolved.map_err(|error| option_diagnostic(&error))?;
     let given = Options::from_resolved(&resolved).map_err(|error| option_diagnostic(&error))?;
-    // Who is not asked about has no default there.
+    // An option that was not resolved has no default there.
     Ok(Options { consolidation_search: given.consolidation_search, ..Options::default() })
 }
 
 impl DecisionOptions {
-    /// The switches of a solve for pending pods; the whole tree of refusals is kept for `explain`.
+    /// Returns the options of a solve for pending pods; `explain` keeps the whole rejection tree.
     pub(crate) fn solve_options(&self, explain: BTreeSet<PodId>) -> scheduling::Options {
         scheduling::Options {
             preferences: self.preferences,
@@ -144,7 +145,7 @@ impl DecisionOptions {
     }
 }
 
-/// What to do about a wrong option.
+/// Returns the diagnostic of an invalid option, with its fix.
 fn option_diagnostic(error: &OptionsError) -> Box<Diagnostic> {
     let unknown = |from: &str, text: &str, known: &str| {
         Diagnostic::new(format!("{from} must be {known}"))

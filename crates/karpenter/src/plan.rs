@@ -1,6 +1,6 @@
-//! `karpenter plan` between its command line and its output: reading a cluster from manifests or
-//! live ([`cluster_objects`], [`live`]), filling in what a folder of manifests leaves to controllers
-//! ([`expand`]), deciding ([`decision`], [`consolidate`]), and telling ([`report`], [`table`]).
+//! `karpenter plan` between its command line and its output: reads a cluster from manifests or live
+//! ([`cluster_objects`], [`live`]), adds the pods that controllers would create ([`expand`]),
+//! decides ([`decision`], [`consolidate`]), and reports ([`report`], [`table`]).
 
 pub(crate) mod cluster_objects;
 pub(crate) mod consolidate;

@@ -1,23 +1,23 @@
-//! When the thread that waits for others had better wait a little longer.
+//! Pauses the async thread between wakeups in busy times.
 //!
-//! While many pods come and go there are hundreds of news a second. Each wakes watches and controllers,
-//! and a process that is woken for every one takes a fifth more CPU in a scale-up (2.5 s instead of
-//! 2.05). So in busy times the thread naps before it listens again, and takes what comes meanwhile in
-//! one go.
+//! While many pods come and go there are hundreds of watch events a second. Each wakes watches and
+//! controllers, and a process that is woken for every one takes a fifth more CPU in a scale-up (2.5
+//! s instead of 2.05). So in busy times the thread pauses before it polls again, and handles
+//! several events in one wakeup.
 //!
-//! What it costs, in busy times alone: answers, timers and decisions of other threads come up to 5 ms
-//! later, and requests that follow each other are at most 200 a second, which is the default limit
-//! anyway. The lease has seconds, and probes have a thread of their own.
+//! The cost, in busy times alone: responses, timers and decisions of other threads arrive up to 5
+//! ms later, and requests that follow each other are at most 200 a second, which is the default
+//! limit anyway. The lease has a margin of seconds, and probes have a thread of their own.
 
 use std::time::Duration;
 
-/// How long to nap.
+/// The length of a pause.
 pub(crate) const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// How often it may be woken in a [`WINDOW`] that is not busy. With naps it can be woken twenty times.
+/// The most wakeups in a [`WINDOW`] that is not busy. With pauses there can be twenty.
 const BUSY_WAKEUPS: u32 = 8;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// How often the thread was woken.
+/// Counts the wakeups of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct WakeupLimiter {
     window_start: Duration,
@@ -26,12 +26,11 @@ pub(crate) struct WakeupLimiter {
 }
 
 impl WakeupLimiter {
-    /// The thread has nothing to do, and is about to listen. Whether it should nap before, which is when
-    /// the window before this one was busy.
+    /// Returns whether the parked thread should pause: the last window was busy.
     pub(crate) fn should_pause(&mut self, now: Duration) -> bool {
         let age = now.saturating_sub(self.window_start);
         if age >= WINDOW {
-            // What was long ago says nothing.
+            // An old window does not count.
             self.is_busy = self.wakeups > BUSY_WAKEUPS && age < 2 * WINDOW;
             (self.window_start, self.wakeups) = (now, 0);
         }
@@ -44,7 +43,7 @@ impl WakeupLimiter {
 mod tests {
     use super::*;
 
-    /// How many of the naps are due if the thread is woken so often, each time after a pause, and naps.
+    /// Returns how many pauses follow `times` wakeups, each `pause` ms after the last.
     fn count_pauses(
         limiter: &mut WakeupLimiter,
         now: &mut Duration,

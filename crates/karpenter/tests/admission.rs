@@ -1,4 +1,4 @@
-//! Every schema and CEL case of the API, answered by the embedded admission code.
+//! Runs every schema and CEL case of the API on the embedded admission code.
 //!
 //! The same tables run on a real API server in `tests/e2e/tests/admit_tables.rs`.
 

@@ -1,10 +1,10 @@
-//! What `karpenter controller` says before it has a cluster.
+//! Tests of `karpenter controller` before it has a cluster: options, errors and warnings.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Starts it where there is no cluster.
+/// Runs the controller without a cluster.
 fn run_controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_karpenter"));
     command.args(["controller", "--provider", "kwok"]).args(arguments);
@@ -12,7 +12,7 @@ fn run_controller(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     command.envs(environment.iter().copied()).output().expect("starts")
 }
 
-/// The warnings in the log, without what every line has.
+/// Returns the warnings in the log, without the common fields.
 fn logged_warnings(output: &Output) -> Vec<Value> {
     logged(output, "WARN")
 }

@@ -1,4 +1,4 @@
-//! The README's first command: a cluster in this process.
+//! Tests of `karpenter demo`, the first command of the README: a cluster in this process.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("prints text")
 }
 
-/// Writes a scenario and plays it as fast as it goes.
+/// Writes a scenario and plays it in virtual time.
 fn play_scenario(scenario: &str, args: &[&str]) -> Output {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), scenario).expect("written");
@@ -92,7 +92,7 @@ fn a_pending_pod_at_the_end_sets_exit_code_1_with_its_reason() {
     assert!(text.contains(expected), "{text}");
 }
 
-/// A pool that may not grow beyond one small node.
+/// A pool whose limits allow one small node.
 const LIMITED_POOL_SCENARIO: &str = "\
 name: the pool is full
 settle: 20m
@@ -129,7 +129,7 @@ fn limits_that_keep_pods_pending_are_reported_once() {
     assert_eq!(text, stdout(&play_scenario(LIMITED_POOL_SCENARIO, &[])), "two runs are alike");
 }
 
-/// A node falls silent, and pods are left on it.
+/// A node that stops reporting, with pods on it.
 const SILENT_NODE_SCENARIO: &str = "\
 name: a node falls silent
 settle: 2m

@@ -1,7 +1,7 @@
-//! The client of the product: a rate limit, a name, and somebody who is told of every request.
+//! The Kubernetes client of the process: rate limit, user agent, retries, and a request observer.
 //!
-//! A request that the server asks to repeat later is repeated, as client-go does it: only then, and
-//! not for ever. What is refused otherwise, such as an eviction by a budget, is told at once.
+//! Like client-go, the client repeats a request only if the server sends Retry-After, and not for
+//! ever. Other rejections, such as an eviction that a budget blocks, are returned at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -16,12 +16,12 @@ use tower::{BoxError, Layer, Service, ServiceExt as _};
 use crate::clock::Clock;
 use crate::harness::{ReconcileError, TokenBucket};
 
-/// How often a request is repeated that the server asks to repeat.
+/// The most retries of a request that the server asks to repeat.
 const MAX_RETRIES: u32 = 10;
-/// The longest pause that a server may ask for.
+/// The longest pause before a retry; a longer Retry-After is cut.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
-/// A connection on which nothing comes for so long is dead, also if nobody has said so. Servers send
-/// a bookmark every minute to those who watch, and answer anything else in a minute.
+/// The time after which a silent connection counts as dead. Servers send a bookmark every minute to
+/// watches, and answer all other requests within a minute.
 const READ_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// How the client behaves.
@@ -42,10 +42,10 @@ pub struct RequestLimit {
     pub burst: f64,
 }
 
-/// Is told of every request that was answered: method, path, code, and how long it took.
+/// Observes every completed request: method, path, status code and duration.
 pub type RequestObserver = Arc<dyn Fn(&CompletedRequest<'_>) + Send + Sync>;
 
-/// A request that was answered.
+/// A completed request, with or without a response.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletedRequest<'a> {
     /// The method.
@@ -54,7 +54,7 @@ pub struct CompletedRequest<'a> {
     pub uri: &'a http::Uri,
     /// The status; none if there was no answer.
     pub status: Option<http::StatusCode>,
-    /// From sending to the head of the answer.
+    /// The time from sending the request to the head of the response.
     pub duration: std::time::Duration,
 }
 
@@ -79,7 +79,7 @@ pub struct RequestLayer {
     user_agent: HeaderValue,
     bucket: Option<Arc<Mutex<TokenBucket>>>,
     clock: Arc<dyn Clock>,
-    recorder: RequestObserver,
+    observer: RequestObserver,
 }
 
 impl RequestLayer {
@@ -95,7 +95,7 @@ impl RequestLayer {
                 .map_err(ReconcileError::new)?,
             bucket: behaviour.limit.map(|limit| Arc::new(Mutex::new(bucket(limit)))),
             clock: clock.clone(),
-            recorder: on_request,
+            observer: on_request,
         })
     }
 }
@@ -180,7 +180,7 @@ impl RequestLayer {
         };
         let result = answer.await.map_err(Into::into);
         let took = self.clock.now().duration_since(sent);
-        (self.recorder)(&CompletedRequest {
+        (self.observer)(&CompletedRequest {
             method: &method,
             uri: &uri,
             status: result.as_ref().ok().map(Response::status),
@@ -190,7 +190,7 @@ impl RequestLayer {
     }
 }
 
-/// The same request; none if it cannot be sent twice.
+/// Returns a copy of the request; none if its body cannot be copied.
 fn try_clone_request(request: &Request<Body>) -> Option<Request<Body>> {
     let mut again = Request::new(request.body().try_clone()?);
     *again.method_mut() = request.method().clone();
@@ -201,7 +201,7 @@ fn try_clone_request(request: &Request<Body>) -> Option<Request<Body>> {
     Some(again)
 }
 
-/// How long to wait until the request is repeated, if the server asks for that.
+/// Returns how long to wait before the retry that the server asks for, if it does.
 fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let status = response.status();
     if status != StatusCode::TOO_MANY_REQUESTS && !status.is_server_error() {
@@ -211,7 +211,7 @@ fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER))
 }
 
-/// An error with its causes, outermost first, each said once.
+/// Returns an error with its causes, outermost first, each text once.
 pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut cause = Some(error);
@@ -229,7 +229,7 @@ pub fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// What the API server said, if that is the error.
+/// Returns the message of an API server error; none for other errors.
 fn api_status_message(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     match error.downcast_ref()? {
         kube::Error::Api(status) if status.message.is_empty() => {

@@ -1,13 +1,13 @@
 //! The clock: now, sleep and interval for everything.
 //!
-//! It is used as `Arc<dyn Clock>`. Nothing else asks the system for the time or sleeps, so a test
-//! or a simulated world that brings its own clock has all of the time in its hand:
+//! It is used as `Arc<dyn Clock>`. Nothing else reads the system's time or sleeps, so a test or a
+//! simulated world that passes its own clock controls all time:
 //!
 //! ```text
 //! production             SystemClock
-//! demo, worlds, tests    TokioClock: starts when it is told to, and keeps step with tokio's time,
-//!                        which may be paused (it moves on to the next sleeper as soon as
-//!                        everybody waits) or paced (an hour in a minute)
+//! demo, worlds, tests    TokioClock: starts at a given time, and keeps step with tokio's time,
+//!                        which may be paused (it advances to the next sleeper as soon as every
+//!                        task waits) or paced (an hour in a minute)
 //! ```
 
 use std::fmt::Debug;
@@ -21,8 +21,8 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Ticks never come closer than this, as the timer below has no finer steps: a loop on an interval
-/// of nothing would otherwise never let others run.
+/// The shortest interval period, as the timer below has no finer steps: a loop on an interval of
+/// zero would otherwise never yield to other tasks.
 const MIN_PERIOD: Duration = Duration::from_millis(1);
 
 /// Where the time comes from. `sleep` and [`Interval`] are for use inside a tokio runtime.
@@ -30,8 +30,8 @@ pub trait Clock: Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
 
-    /// The time that has passed since some moment. It never goes back, and does not jump when somebody
-    /// sets the system's clock.
+    /// Returns the time since some fixed moment. It never goes back, and ignores changes of the
+    /// system's clock.
     fn monotonic(&self) -> Duration;
 
     /// Done when this much time has passed since the call, whenever it is polled first.
@@ -49,7 +49,7 @@ impl dyn Clock {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// The moment from which [`SystemClock`] counts: an instant says nothing on its own.
+/// The moment from which [`SystemClock`] counts: an instant has no value on its own.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
@@ -98,8 +98,8 @@ impl Clock for TokioClock {
     }
 }
 
-/// Ticks at equal distances: the first one at once, each next one a period after the last. A tick
-/// that is asked for late comes at once, and those that were missed do not come at all.
+/// Ticks at equal distances: the first one at once, each next one a period after the last. A late
+/// caller gets its tick at once, and missed ticks are skipped.
 pub struct Interval {
     clock: Arc<dyn Clock>,
     period: Duration,

@@ -1,8 +1,9 @@
-//! The cloud as controllers see it (spec 40 §9, spec 45 §3).
+//! The cloud provider interface that controllers use (spec 40 §9, spec 45 §3).
 //!
-//! A provider launches, finds and ends instances, and says what it could launch. It decides nothing
-//! about pods: what a NodeClaim may be is in its requirements, and the provider takes one of that.
-//! It is used as `Arc<dyn CloudProvider>`. Decorators wrap one such in another.
+//! A provider launches, finds and terminates instances, and lists the instance types that it can
+//! launch. It decides nothing about pods: the requirements of a NodeClaim limit the choice, and the
+//! provider takes one type of it. It is used as `Arc<dyn CloudProvider>`. Decorators wrap a
+//! provider in another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -39,14 +40,14 @@ pub trait CloudProvider: Debug + Send + Sync {
     ///
     /// The answer holds every label that is resolved now (instance type, zone, capacity type and so
     /// on), annotations such as the hash of the node class, and in its status the provider id,
-    /// image, capacity and allocatable; never success without a provider id. Callers repeat it after
-    /// an error, so it launches at most one instance for a claim, or leaves the rest to a garbage
-    /// collection of its own.
+    /// image, capacity and allocatable; never success without a provider id. Callers repeat it
+    /// after an error, so it launches at most one instance for a claim, or leaves the rest to a
+    /// garbage collection of its own.
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim>;
 
-    /// Starts or continues the end of the claim's instance. Success says that it is still ending;
-    /// [`CloudError::NodeClaimNotFound`] that it is gone. It is called at once by many and often,
-    /// and is cheap after the first time.
+    /// Starts or continues the termination of the claim's instance. Success means that it is still
+    /// terminating; [`CloudError::NodeClaimNotFound`] that it is gone. Many callers call it often,
+    /// so it is cheap after the first time.
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()>;
 
     /// The instance of this provider id; [`CloudError::NodeClaimNotFound`] if there is none, or if
@@ -57,15 +58,15 @@ pub trait CloudProvider: Debug + Send + Sync {
     /// a deletion time. The creation time is that of the launch.
     fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>>;
 
-    /// All that the pool's node class can launch, with what is not available now, which is marked.
-    /// It is asked often: answers are shared and made once.
+    /// Returns all types that the pool's node class can launch; offerings that cannot be launched
+    /// now are marked unavailable. Calls are frequent, so results are shared and built once.
     fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes>;
 
-    /// Why the instance is no longer what the node class asks for, if so.
+    /// Returns why the instance no longer matches the node class, if so.
     fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>>;
 
-    /// Restarts the instance in place, and returns when the cloud has taken the order. The id names
-    /// one restart, also when it is asked for again.
+    /// Restarts the instance in place, and returns when the cloud has accepted the request. The id
+    /// names one restart, also when the caller repeats the request.
     fn reboot<'a>(
         &'a self,
         node_claim: &'a NodeClaim,
@@ -81,7 +82,7 @@ pub trait CloudProvider: Debug + Send + Sync {
     /// The kinds of node classes that it serves, the default one first.
     fn supported_node_classes(&self) -> Vec<ApiResource>;
 
-    /// The words that it adds to requirements.
+    /// Returns the labels that the provider defines, with their rules.
     fn provider_labels(&self) -> ProviderLabels;
 
     /// What else has to happen before a node counts as registered.
@@ -89,7 +90,7 @@ pub trait CloudProvider: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The terminationGracePeriod of NodeClaims whose NodePool has none.
+    /// Returns the terminationGracePeriod of NodeClaims whose NodePool has none.
     fn default_termination_grace_period(&self) -> Option<Duration> {
         None
     }
@@ -98,10 +99,10 @@ pub trait CloudProvider: Debug + Send + Sync {
 /// Why an instance is not what it should be, as the condition `Drifted` shows it.
 pub type DriftReason = String;
 
-/// Labels that the provider knows; the rest of a [`karpenter_core::catalog::Catalog`].
+/// The labels that a provider defines; the rest of a [`karpenter_core::catalog::Catalog`].
 #[derive(Clone, Debug, Default)]
 pub struct ProviderLabels {
-    /// Labels that may be asked for although nobody defined them, core's own included.
+    /// Labels that pods may request without a definition in the NodePool, core's own included.
     pub well_known: Arc<BTreeSet<String>>,
     /// The label that names the reservation of a reserved offering.
     pub reservation_id_label: Option<String>,
@@ -109,29 +110,29 @@ pub struct ProviderLabels {
     pub aliases: Arc<Aliases>,
 }
 
-/// Something that the provider does between the arrival of a node and its registration (spec 40
-/// §9.4). It is asked on every reconcile until then, at the same time as others.
+/// A step of the provider between the arrival of a node and its registration (spec 40 §9.4). Every
+/// reconcile until then calls it, concurrently with the other hooks.
 pub trait RegistrationHook: Debug + Send + Sync {
     /// The hook's name in logs.
     fn name(&self) -> &'static str;
 
-    /// What the claim still needs. Hooks do not write: the caller puts their answers together, so
-    /// they cannot come into each other's way.
+    /// Returns which changes a NodeClaim still needs before registration. Hooks do not write: the
+    /// caller merges their results, so they cannot conflict.
     fn check_registration<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, HookResult>;
 }
 
-/// What a hook wants for a claim. The default says that all is done.
+/// The changes that a hook requests for a NodeClaim. The default is no change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookResult {
     /// Labels to set on the claim.
     pub labels: BTreeMap<String, String>,
     /// Annotations to set on the claim.
     pub annotations: BTreeMap<String, String>,
-    /// Whether registration has to wait, and how.
+    /// Whether registration has to wait, and for how long.
     pub requeue: Option<HookRequeue>,
 }
 
-/// When a hook wants to be asked again.
+/// When the registration controller calls the hook again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookRequeue {
     /// With the usual backoff.

@@ -1,8 +1,8 @@
-//! Where decisions are made: away from the thread that talks to the API.
+//! Runs long decisions: on a blocking thread, or inline in simulations.
 //!
-//! A decision about many thousand pods takes a part of a second in which it lets nobody else run.
-//! In production it has a thread of its own; in a simulated world, where all happens on one thread
-//! in a fixed order, it is made on the spot.
+//! A decision about many thousand pods takes a part of a second in which no other task runs. In
+//! production it runs on a thread of its own; in a simulated world, where everything runs on one
+//! thread in a fixed order, it runs in the caller.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,14 @@ use crate::harness::with_inherited_context;
 /// A piece of work without an answer.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Somebody who works for others. It is used as `Arc<dyn Thinker>`, through [`run`].
+/// Runs long work. It is used as `Arc<dyn Executor>`, through [`run`].
 pub trait Executor: Debug + Send + Sync {
-    /// Does the work.
+    /// Runs the work; the future completes when it has ended.
     fn execute(&self, work: Work) -> BoxFuture<'static, ()>;
 }
 
-/// Has a decision made, as a part of the reconcile that asks: its logs say whose they are. None if it
-/// panicked.
+/// Runs a decision on an executor and returns its result. None if it panicked. Its logs have the
+/// context of the calling reconcile.
 pub async fn run<T: Send + 'static>(
     executor: &dyn Executor,
     decide: impl FnOnce() -> T + Send + 'static,
@@ -38,7 +38,7 @@ pub async fn run<T: Send + 'static>(
     answer.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// On a thread of tokio's pool for such work.
+/// Runs work on a thread of tokio's blocking pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Blocking;
 
@@ -52,7 +52,7 @@ impl Executor for Blocking {
     }
 }
 
-/// On the spot.
+/// Runs work in the caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 

@@ -1,7 +1,7 @@
-//! Who answers the selectors of devices, which are CEL (spec 20 §3.19 rule 8).
+//! The interface that evaluates CEL selectors of devices (spec 20 §3.19 rule 8).
 //!
-//! Decisions take the answers as a table. CEL is a language of its own, so whoever puts the process
-//! together brings somebody who speaks it.
+//! Decisions take the results as a table. CEL is a language of its own, so the process passes in an
+//! implementation.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -9,13 +9,13 @@ use std::fmt::Debug;
 use karpenter_core::catalog::Catalog;
 use karpenter_core::scheduling::dra::DynamicResourceState;
 
-/// Somebody who speaks CEL. It is used as `Arc<dyn DeviceSelectors>`.
+/// Evaluates CEL device selectors. It is used as `Arc<dyn DeviceSelectorEvaluator>`.
 pub trait DeviceSelectorEvaluator: Debug + Send + Sync {
-    /// Answers every selector of a class or claim for every device that is published or may be.
-    /// What the state knows already is kept. Returns selectors that have no value for some device,
-    /// with the first reason: such a device does not match.
+    /// Evaluates every selector of a class or claim for all published and possible devices. Results
+    /// in the state are kept. Returns selectors that have no value for some device, with the first
+    /// reason: such a device does not match.
     ///
-    /// It takes no longer than some seconds. What is left then is answered at the next call.
+    /// It takes no longer than some seconds. The next call evaluates the rest.
     fn evaluate(
         &self,
         state: &mut DynamicResourceState,
@@ -23,7 +23,7 @@ pub trait DeviceSelectorEvaluator: Debug + Send + Sync {
     ) -> BTreeMap<String, String>;
 }
 
-/// Nobody does: no device matches any selector.
+/// An evaluator without CEL: no device matches any selector.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoopDeviceSelectorEvaluator;
 

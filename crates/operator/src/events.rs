@@ -1,7 +1,7 @@
-//! Events: what users read in `kubectl describe` (spec 40 §8.3).
+//! Events: users read them in `kubectl describe` (spec 40 §8.3).
 //!
-//! [`definitions`] has a constructor for every event. [`EventRecorder`] drops what was just said, writes the
-//! rest in the background and never makes anybody wait.
+//! [`definitions`] has a constructor for every event. [`EventRecorder`] drops recent duplicates,
+//! writes the rest in the background and never blocks the caller.
 //!
 //! ```text
 //! publish ──▶ dedupe by key and TTL ──▶ shared limiter ──▶ queue (bounded)
@@ -21,10 +21,10 @@ mod recorder;
 
 pub use recorder::{EventRecorder, PublishedEvents};
 
-/// How long an event is not repeated, unless it says otherwise.
+/// The default time for which a duplicate event is dropped.
 pub const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Something to tell about an object.
+/// An event about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// What it is about.
@@ -35,12 +35,12 @@ pub struct Event {
     pub reason: Cow<'static, str>,
     /// What happened.
     pub message: String,
-    /// With the reason, what makes it the same event as another. Empty for one that is never the
-    /// same.
+    /// The values that, with the reason, identify duplicates. Empty for an event that is never a
+    /// duplicate.
     pub dedupe_values: Vec<String>,
-    /// How long the same event is not published again.
+    /// The time for which duplicates of this event are dropped.
     pub dedupe_timeout: Duration,
-    /// The bucket that it shares with others.
+    /// The rate limiter that the event shares with others.
     pub shared_limiter: Option<SharedLimiter>,
 }
 
@@ -49,7 +49,7 @@ pub struct Event {
 pub enum Severity {
     /// All is well.
     Normal,
-    /// Somebody may have to look.
+    /// A user may have to act.
     Warning,
 }
 
@@ -63,7 +63,7 @@ impl Severity {
     }
 }
 
-/// Buckets that events share: five a second, ten at once.
+/// Rate limiters that events share: five per second, bursts of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SharedLimiter {
     /// Pods that were nominated.
@@ -92,13 +92,13 @@ impl Event {
         }
     }
 
-    /// The same with another time.
+    /// Returns the event with another dedupe timeout.
     #[must_use]
     pub fn with_dedupe_timeout(self, ttl: Duration) -> Self {
         Self { dedupe_timeout: ttl, ..self }
     }
 
-    /// The same with a shared limiter.
+    /// Returns the event with a shared limiter.
     #[must_use]
     pub fn with_shared_limiter(self, limit: SharedLimiter) -> Self {
         Self { shared_limiter: Some(limit), ..self }

@@ -1,4 +1,4 @@
-//! What runs controllers.
+//! The harness: runs controllers.
 //!
 //! ```text
 //! Informer ──change──▶ Queue ──key──▶ Reconcile ──Outcome──▶ done, later, or again with backoff
@@ -6,10 +6,10 @@
 //!                        └──────────────────────────────────────┘
 //! ```
 //!
-//! A [`Controller`] is a name, what it watches, and a [`Reconcile`]. It is told which object may
-//! need something, never what happened: it reads the object and does what is missing. One key is
-//! never in work twice at once. A panic ends that one reconcile, which is tried again like one that
-//! failed. The harness knows nothing of nodes or pods.
+//! A [`Controller`] is a name, its watches, and a [`Reconcile`]. It receives the key of an object,
+//! never a change: it reads the object and does the missing work. One key is never reconciled twice
+//! at the same time. A panic ends that one reconcile, which is retried like a failed one. The
+//! harness knows nothing of nodes or pods.
 
 mod controller;
 mod error;

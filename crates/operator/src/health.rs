@@ -1,15 +1,15 @@
-//! The HTTP that everybody asks: probes on one port, metrics on another (spec 40 §7.5).
+//! The HTTP endpoints: probes on one port, metrics on another (spec 40 §7.5).
 //!
 //! ```text
-//! health port     /healthz /readyz            ok, or 500 with what is wrong
+//! health port     /healthz /readyz            ok, or 500 with the failed checks
 //!                 /healthz/<name> /readyz/<name>   one check alone; ?verbose shows all
 //! metrics port    /metrics                    Prometheus' text format
 //!                 /debug/pprof/profile heap   with --enable-profiling: how to get them
 //! ```
 //!
-//! Probes have a thread of their own ([`Server::run_on_thread`]) and show what was found at the last look of
-//! the runtime ([`HealthChecks`]), so nothing holds them up, and they tell if that stands still. Metrics are
-//! written where decisions are made. Connections are bounded in number and time.
+//! Probes have a thread of their own ([`Server::run_on_thread`]) and return the last results that
+//! the runtime evaluated ([`HealthChecks`]), so nothing blocks them, and they fail if the runtime
+//! hangs. Metrics are written where decisions are made. Connections are bounded in number and time.
 
 use std::fmt::Write as _;
 
@@ -44,7 +44,7 @@ pub enum Routes {
     },
 }
 
-/// An answer of plain text.
+/// A plain text response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainResponse {
     /// The status.
@@ -62,14 +62,14 @@ impl PlainResponse {
         Self { status: StatusCode::NOT_FOUND, body: "404 page not found\n".to_owned() }
     }
 
-    /// The answer of one that panicked.
+    /// Returns the response of a handler that panicked.
     fn internal_error() -> Self {
         server_error("internal server error: a bug; see the log\n".to_owned())
     }
 }
 
 impl Routes {
-    /// The answer to a request.
+    /// Returns the response to a request.
     pub fn respond(&self, method: &Method, path: &str, query: &str) -> PlainResponse {
         if method != Method::GET && method != Method::HEAD {
             let body = "only GET is allowed\n".to_owned();

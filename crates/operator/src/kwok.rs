@@ -1,7 +1,7 @@
-//! The KWOK provider: a cloud whose instances are Node objects that nobody runs (spec 40 §10).
+//! The KWOK provider: a cloud whose instances are Node objects without a kubelet (spec 40 §10).
 //!
-//! [`catalog`] holds what it offers. It serves `karpenter plan` and scale tests as well, since it
-//! needs no account anywhere. [`provider`] launches from it.
+//! [`catalog`] holds its instance types. It serves `karpenter plan` and scale tests as well, since
+//! it needs no cloud account. [`provider`] launches from it.
 
 pub mod catalog;
 mod node;

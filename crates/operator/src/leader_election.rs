@@ -1,14 +1,14 @@
-//! Leader election on a Lease (spec 40 §7.5): of several processes one works.
+//! Leader election on a Lease (spec 40 §7.5): one of several processes works.
 //!
 //! ```text
-//! waiting ──the lease is free, or nobody has renewed it for its duration──▶ leading
-//! leading ──could not renew for the renew deadline, or somebody else holds it──▶ lost
+//! waiting ──the lease is free, or was not renewed for its duration──▶ leading
+//! leading ──could not renew for the renew deadline, or another process holds it──▶ lost
 //! leading ──release──▶ the lease is free at once
 //! ```
 //!
-//! Whether others have renewed is judged by when we saw their record change, on our own clock:
-//! clocks of machines may differ. Invariant: `renew deadline` < `duration`, so who loses the lease
-//! knows it before anybody else can take it.
+//! A candidate judges renewals by when it observes a change of the record, on its own clock: clocks
+//! of hosts may differ. Invariant: `renew deadline` < `duration`, so a leader that loses the lease
+//! notices before another process can acquire it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,20 +29,20 @@ use crate::rng::SeededRng;
 #[cfg(test)]
 mod tests;
 
-/// Which lease, and how long everything takes.
+/// The lease to hold and the times of the election.
 #[derive(Clone, Debug)]
 pub struct LeaderElectionConfig {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// Who we are: not the name of anybody else, ever.
+    /// The holder identity; unique among all processes.
     pub identity: String,
-    /// How long a lease holds that nobody renews.
+    /// How long a lease is valid without renewal.
     pub lease_duration: Duration,
     /// How long a leader tries to renew before it gives up.
     pub renew_deadline: Duration,
-    /// The pause between two tries.
+    /// The pause between two attempts.
     pub retry_period: Duration,
 }
 
@@ -60,20 +60,20 @@ impl LeaderElectionConfig {
     }
 }
 
-/// A candidate, or the leader.
+/// Acquires, renews and releases a Lease.
 #[derive(Debug)]
 pub struct LeaderElector {
     config: LeaderElectionConfig,
     api: Api<Lease>,
     clock: Arc<dyn Clock>,
     rng: SeededRng,
-    /// The record of the lease as it was seen last, and when it became so.
+    /// The last observed record of the lease, and when it last changed.
     observed_record: Option<(LeaseSpec, Timestamp)>,
 }
 
 impl LeaderElector {
-    /// A candidate. Its client should not share a rate limit with others: a busy process must not
-    /// lose its lease.
+    /// Creates a candidate. Its client should not share a rate limit with others: a busy process
+    /// must not lose its lease.
     pub fn new(
         config: LeaderElectionConfig,
         client: Client,
@@ -94,7 +94,8 @@ impl LeaderElector {
                 Ok(true) => break,
                 Ok(false) => last_error = None,
                 Err(error) => {
-                    // Told once: this is tried every two seconds for as long as it takes.
+                    // Logged once per cause: the candidate retries every two seconds for as long as
+                    // it takes.
                     let text = error_chain(&error);
                     if last_error.as_ref() != Some(&text) {
                         error!(error = text, lease, "error retrieving resource lock");
@@ -109,7 +110,7 @@ impl LeaderElector {
         info!(lease, "successfully acquired lease");
     }
 
-    /// Renews the lease until that does not work any more.
+    /// Renews the lease and returns when that fails.
     pub async fn renew_until_lost(&mut self) {
         loop {
             self.clock.sleep(self.config.retry_period).await;
@@ -126,7 +127,7 @@ impl LeaderElector {
         }
     }
 
-    /// Gives the lease to whoever comes first. Best effort: it ends by itself otherwise.
+    /// Frees the lease for the next candidate. Best effort: it expires otherwise.
     pub async fn release(&mut self) -> Result<(), ReconcileError> {
         let Some(mut lease) = self.api.get_opt(&self.config.name).await? else { return Ok(()) };
         let spec = lease.spec.get_or_insert_default();
@@ -142,7 +143,7 @@ impl LeaderElector {
         Ok(())
     }
 
-    /// Tries until it is renewed, or until somebody else is the leader.
+    /// Tries until the lease is renewed, or until another process is the leader.
     async fn renew(&mut self) -> bool {
         loop {
             match self.try_acquire_or_renew().await {
@@ -152,7 +153,7 @@ impl LeaderElector {
         }
     }
 
-    /// Takes or renews the lease if that is allowed, and says whether we have it.
+    /// Acquires or renews the lease if allowed. Returns whether it is ours.
     async fn try_acquire_or_renew(&mut self) -> Result<bool, ReconcileError> {
         let Some(mut lease) = self.api.get_opt(&self.config.name).await? else {
             return self.create_lease().await;
@@ -173,7 +174,7 @@ impl LeaderElector {
                 self.observed_record = lease.spec.map(|spec| (spec, now));
                 Ok(true)
             }
-            // Somebody was faster: look again.
+            // Another candidate was faster: read the lease again.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 if is_ours {
                     Err(kube::Error::Api(status).into())
@@ -202,7 +203,7 @@ impl LeaderElector {
         }
     }
 
-    /// Whether the record that was seen last still holds.
+    /// Whether the last observed record is still valid.
     fn is_lease_valid(&self, now: Timestamp) -> bool {
         self.observed_record.as_ref().is_some_and(|(spec, since)| {
             let seconds = spec.lease_duration_seconds.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Ports and the reconcile harness.
 //!
-//! What every controller stands on and nothing that decides: options, clock, chance, the
+//! The foundation of every controller, without decisions: options, clock, random numbers, the
 //! `CloudProvider` port and its decorators, client, watches, leader election, events, metrics,
 //! conditions, health. The harness knows nothing of nodes or pods.
 

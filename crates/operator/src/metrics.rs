@@ -1,8 +1,8 @@
 //! Metrics: the list of names, and handles to record with.
 //!
-//! [`Metrics`] has a field per metric; each takes a struct of labels, so a value cannot end up under
-//! another name. Series of objects go through a [`Store`], which removes the stale ones. Recording
-//! is cheap and takes no part in decisions. [`definitions`] has every metric of core.
+//! [`Metrics`] has a field per metric; each takes a struct of labels, so a value cannot end up
+//! under another name. Series of objects go through a [`Store`], which removes the stale ones.
+//! Recording is cheap and takes no part in decisions. [`definitions`] has every metric of core.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -67,7 +67,7 @@ pub struct MetricsConfig {
 }
 
 impl MetricsConfig {
-    /// What a provider makes of it.
+    /// Returns the configuration for a cloud provider.
     pub fn for_provider(cloud: &dyn CloudProvider) -> Self {
         let label = |class: kube::core::ApiResource| {
             format!("{}/{}", class.group, class.kind.to_lowercase())
@@ -124,7 +124,7 @@ impl Metrics {
         &self.registry
     }
 
-    /// Metrics of the status conditions of another kind, such as a node class.
+    /// Returns condition metrics for another kind, such as a node class.
     pub fn condition_metrics_for(&self, labels: KindLabels) -> ConditionMetrics {
         ConditionMetrics::new(&self.registry, labels, Some(&self.deprecated))
     }

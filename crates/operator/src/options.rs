@@ -1,8 +1,9 @@
-//! Options of the controller: one table of flag, variable, default and help (spec 40 §7, spec 45 §2).
+//! Options of the controller: one table of flag, variable, default and help (spec 40 §7, spec 45
+//! §2).
 //!
-//! `table` lists them, [`flags`] reads command lines and the environment, and [`Options`] is what
-//! everybody else sees: plain data. Providers read their own options from the same [`ResolvedOptions`].
-//! The environment is an argument: nothing here asks the process.
+//! `table` lists them, [`flags`] parses command lines and the environment, and [`Options`] holds
+//! the values as plain data. Providers read their own options from the same [`ResolvedOptions`].
+//! The environment is an argument: nothing here reads the process environment.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub use gates::{FeatureGates, GATES, Gate, GateEntry};
 pub use scheduler_config::is_path_like;
 pub use table::definitions;
 
-/// What `--cpu-requests` counts as when it says nothing sensible.
+/// The value of `--cpu-requests` if the given one is not positive.
 const DEFAULT_CPU_MILLIS: i64 = 1000;
 
 /// The options of core.
@@ -60,7 +61,7 @@ pub struct Options {
     pub log_level: LogLevel,
     /// Where logs go.
     pub log_output_paths: Vec<String>,
-    /// Where problems of logging are told.
+    /// Where logging errors are written.
     pub log_error_output_paths: Vec<String>,
     /// The longest that pods are gathered.
     pub batch_max_duration: Duration,
@@ -82,7 +83,7 @@ pub struct Options {
     pub default_spread: Vec<SpreadConstraint>,
     /// KWOK's file of instance types; empty for the built-in ones.
     pub instance_types_file_path: String,
-    /// How far consolidation of several nodes looks.
+    /// How widely consolidation of several nodes searches.
     pub consolidation_search: ConsolidationSearch,
 }
 
@@ -93,22 +94,22 @@ pub enum LogLevel {
     Debug,
     /// Decisions that change the cluster.
     Info,
-    /// What somebody has to look at.
+    /// Problems that a user has to fix.
     Error,
 }
 
-/// How far consolidation of several nodes looks.
+/// How widely consolidation of several nodes searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsolidationSearch {
     /// For the best commands that there is time for.
     Best,
     /// As far, and also for fewer nodes in place of several, and for zones that are cheap.
     Deep,
-    /// Where upstream looks, and no further.
+    /// The commands that upstream searches, and no others.
     Upstream,
 }
 
-/// What a command line asks for.
+/// The result of parsing a command line.
 #[derive(Clone, Debug)]
 pub enum ParsedCommandLine {
     /// To run. Arguments after the flags are in [`ResolvedOptions::positional`].
@@ -118,7 +119,8 @@ pub enum ParsedCommandLine {
 }
 
 impl Options {
-    /// Reads arguments, without the program's name, and for what they do not say, the environment.
+    /// Parses arguments, without the program's name, with the environment for flags that are not
+    /// given.
     pub fn parse(
         arguments: &[String],
         environment: impl Fn(&str) -> Option<String>,
@@ -201,7 +203,7 @@ impl Options {
         })
     }
 
-    /// Whether a gate is on.
+    /// Whether a feature gate is enabled.
     pub fn is_enabled(&self, gate: Gate) -> bool {
         self.feature_gates.is_enabled(gate)
     }

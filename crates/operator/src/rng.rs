@@ -1,9 +1,9 @@
-//! Chance: one seed per process, from which every random number comes.
+//! Seeded random numbers: every random number of a process derives from one seed.
 //!
-//! A seed is split by purpose, and what a purpose draws does not depend on what others have drawn
-//! before, nor on the order in which they were split off. So the same seed gives the same names and
-//! the same faults, although tasks run in another order. Numbers are the same on every platform.
-//! Not for secrets: who knows the seed knows them all.
+//! A seed is split by purpose; the numbers of a purpose depend neither on other purposes nor on the
+//! order in which they were split off. So the same seed gives the same names and the same faults,
+//! although tasks run in another order. Numbers are the same on every platform. Not for secrets:
+//! the seed reveals all numbers.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// A source of random numbers for one purpose (SplitMix64).
+/// A random number generator for one purpose (SplitMix64).
 ///
 /// It is not `Clone`, since two sources with the same numbers are rarely meant: split it.
 #[derive(Debug)]
@@ -21,21 +21,21 @@ pub struct SeededRng {
     state: u64,
 }
 
-/// A seed that nobody has chosen, for a process that was given none. Log it, to be able to repeat
-/// what follows from it.
+/// Returns a random seed, for a process without a given one. Log it, so that the run can be
+/// repeated.
 pub fn unpredictable_seed() -> u64 {
     // The keys of the standard library's hash tables come from the system.
     RandomState::new().build_hasher().finish()
 }
 
 impl SeededRng {
-    /// The chance of a process.
+    /// Creates the generator of a process.
     pub fn new(seed: u64) -> Self {
         Self { seed, state: seed }
     }
 
-    /// The chance of a purpose, or of one object in it. It depends on the seed and the purpose
-    /// alone, not on what has been drawn.
+    /// Returns the generator of a purpose, or of one object in it. It depends on the seed and the
+    /// purpose alone, not on drawn numbers.
     #[must_use]
     pub fn fork(&self, purpose: &str) -> Self {
         let hash = purpose
@@ -84,7 +84,7 @@ impl SeededRng {
         range.start + u64::try_from(offset).expect("below the width, which is a u64")
     }
 
-    /// Whether something happens that has this probability.
+    /// Returns true with this probability.
     pub fn random_bool(&mut self, probability: f64) -> bool {
         self.f64() < probability
     }

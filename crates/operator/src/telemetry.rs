@@ -1,12 +1,12 @@
 //! Logs: `tracing` events as JSON lines with upstream's keys, or as text on a terminal (spec 40
 //! §7.6).
 //!
-//! Conventions of fields, beside those of `tracing`:
+//! Conventions of fields, besides those of `tracing`:
 //!
 //! ```text
-//! NodeClaim = name             a name with a capital is an object: {"name": …}, and "ns/name" has a
+//! NodeClaim = name             a name with a capital is an object: {"name": …}; "ns/name" has a
 //!                              namespace too
-//! error = &e as &dyn Error     the text, and the values that a Trouble in its chain carries
+//! error = &e as &dyn Error     the text, and the fields of a ReconcileError in its chain
 //! nodes = ?json(&list)         any value as JSON
 //! ```
 //!
@@ -38,8 +38,8 @@ use fields::{LogFields, LogLine};
 use output::LogOutput;
 use sampler::LogSampler;
 
-/// Our own crates. Of others only warnings are logged, and these at debug only: what goes wrong in
-/// them comes back to us as an error, and we tell it once, with the object and the cause.
+/// The name prefix of our own crates. Other crates log only warnings, and these at debug only:
+/// their failures are returned as errors, which our crates log once, with the object and the cause.
 const CRATE_PREFIX: &str = "karpenter";
 
 /// How to log.
@@ -51,12 +51,12 @@ pub struct LogConfig {
     pub output_paths: Vec<String>,
     /// Where failures of logging go.
     pub error_output_paths: Vec<String>,
-    /// The revision that was built; none if nobody knows.
+    /// The revision that was built; none if it is unknown.
     pub commit: Option<String>,
 }
 
 impl LogConfig {
-    /// What the options say.
+    /// Creates the configuration from the options.
     pub fn new(options: &Options, commit: Option<String>) -> Self {
         Self {
             level: options.log_level,
@@ -73,7 +73,7 @@ pub enum TelemetryError {
     /// An output cannot be used.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Somebody logs already.
+    /// A logger is already installed.
     #[error("logs are set up twice")]
     AlreadyInstalled,
 }
@@ -114,7 +114,7 @@ struct LogSink {
 impl LogLayer {
     fn is_level_enabled(&self, metadata: &Metadata<'_>) -> bool {
         let is_ours = metadata.target().starts_with(CRATE_PREFIX);
-        // Spans carry what records inside them say, whatever their own level.
+        // Spans carry the context of records inside them, at any level.
         if metadata.is_span() {
             return is_ours;
         }

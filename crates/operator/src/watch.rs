@@ -1,8 +1,8 @@
-//! What a process knows of the API: the objects of one kind, kept up to date by list and watch.
+//! Informers: the objects of one kind, kept up to date by list and watch.
 //!
-//! Who reads an [`Informer`] learns of news in one of two ways. Controllers share one informer per
-//! kind and [subscribe](Informer::subscribe): each change is handed to them as it comes. An actor of
-//! a simulated world has informers of its own, with one [`Notifier`] that all of them ring, and takes
+//! A reader of an [`Informer`] receives changes in one of two ways. Controllers share one informer
+//! per kind and [subscribe](Informer::subscribe): the informer passes each change on as it arrives.
+//! An actor of a simulated world has informers of its own, which share one [`Notifier`], and takes
 //! the changes when it is ready for them:
 //!
 //! ```no_run
@@ -14,7 +14,7 @@
 //! async fn run(client: kube::Client, clock: Arc<dyn Clock>) {
 //!     let notifier = Notifier::default();
 //!     let pods: Informer<Pod> = Informer::new(kube::Api::all(client.clone()), &clock, &notifier);
-//!     let nodes: Informer<Node> = Informer::new(kube::Api::all(client.clone()), &clock, &notifier);
+//!     let nodes: Informer<Node> = Informer::new(kube::Api::all(client), &clock, &notifier);
 //!     let watches = future::join(pods.run(), nodes.run());
 //!     let work = async {
 //!         loop {
@@ -25,7 +25,7 @@
 //!             for change in pods.take_changes() {
 //!                 // `change.before` and `change.after` are `Option<Arc<Pod>>`.
 //!             }
-//!             // … then act on what is known: `nodes.get("", "node-a")`, `nodes.all()`.
+//!             // … then act on the cached objects: `nodes.get("", "node-a")`, `nodes.all()`.
 //!         }
 //!     };
 //!     // Nothing is spawned: dropping this future ends the watches.
@@ -33,8 +33,8 @@
 //! }
 //! ```
 //!
-//! Everything here is in order and without chance: objects by name and namespace, one change per
-//! object, and a fixed pause after an error. So a world on a virtual clock repeats.
+//! Everything here is ordered and not random: objects by name and namespace, one change per
+//! object, and a fixed pause after an error. So a world on a virtual clock is repeatable.
 //!
 //! Invariant: between two calls of [`Informer::take_changes`] memory is bounded by the number of
 //! objects, however many events there are.
@@ -67,27 +67,26 @@ pub use index::Index;
 use subscription::Subscribers;
 pub use subscription::{Subscription, WeakInformer};
 
-/// How long to wait after an error, or after a watch that ended without a word. After each further
-/// error it is twice as long.
+/// The pause after an error, or after a watch that ended silently. Each further error doubles it.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
 
-/// The longest pause, as client-go has it.
+/// The longest pause after an error, as in client-go.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Objects per page of a list, as client-go asks for them.
+/// The page size of lists, as in client-go.
 const LIST_PAGE_SIZE: u32 = 500;
 
-/// Wakes the loop of an actor. Ringing several times before it looks wakes it once.
+/// Wakes a loop that waits for work. Several notifications before it runs wake it once.
 #[derive(Clone, Debug, Default)]
 pub struct Notifier(Arc<Notify>);
 
 impl Notifier {
-    /// Wakes the one who waits, or the next one who will.
+    /// Wakes the waiting loop, or the next one that waits.
     pub fn notify(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for the next ring, or returns at once if nobody has looked since the last one.
+    /// Waits for the next notification; returns at once if one is pending.
     pub async fn notified(&self) {
         self.0.notified().await;
     }
@@ -131,13 +130,13 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// What became of an object since the last look. At least one side is there; where both are and
-/// their uids differ, the object was deleted and made anew.
+/// A change of an object since the last call of [`Informer::take_changes`]. At least one side is
+/// present; if both are and their uids differ, the object was deleted and created again.
 #[derive(Clone, Debug)]
 pub struct Change<K> {
     /// Which object.
     pub key: ObjectKey,
-    /// As it was at the last look.
+    /// The object at the last call.
     pub before: Option<Arc<K>>,
     /// As it is now.
     pub after: Option<Arc<K>>,
@@ -157,16 +156,16 @@ pub struct Informer<K> {
 }
 
 struct State<K> {
-    /// Looked up on every event and in every reconcile, put in order only for who asks for all.
+    /// Read on every event and in every reconcile; sorted only for callers that read all.
     objects: HashMap<ObjectKey, Arc<K>>,
-    /// What has changed since the last look, as it was then. Not kept for subscribers.
+    /// The objects changed since the last call, as they were then. Not kept for subscribers.
     before: BTreeMap<ObjectKey, Option<Arc<K>>>,
     is_shared: bool,
-    /// The newest version that the watch has told of; what is older has been told too.
+    /// The newest resource version that the watch has observed, older ones included.
     observed_version: u64,
     is_synced: bool,
     last_error: Option<String>,
-    /// The last error that was logged.
+    /// The last logged error.
     logged_error: Option<String>,
     failing_since: Option<Timestamp>,
 }
@@ -207,29 +206,30 @@ where
         informer
     }
 
-    /// Takes from every object what nobody reads, to save memory. Managed fields go anyway.
+    /// Sets a function that removes unread fields from every object, to save memory. The informer
+    /// always removes managed fields.
     #[must_use]
-    pub fn with_transform(mut self, trim: fn(&mut K)) -> Self {
-        self.transform = trim;
+    pub fn with_transform(mut self, transform: fn(&mut K)) -> Self {
+        self.transform = transform;
         self
     }
 
-    /// A kind that the server may not have: then there are no objects, until it has. Without this
-    /// it is waited for.
+    /// Allows that the server does not serve the kind: until it does, there are no objects. Without
+    /// this the informer waits for the kind.
     #[must_use]
     pub fn allow_unserved(mut self) -> Self {
         self.allows_unserved = true;
         self
     }
 
-    /// Only objects with these labels, written as `kubectl --selector` takes it.
+    /// Lists only objects with these labels, written as in `kubectl --selector`.
     #[must_use]
     pub fn with_label_selector(mut self, selector: &str) -> Self {
         self.params = self.params.labels(selector);
         self
     }
 
-    /// Only objects with these fields, written as `kubectl --field-selector` takes it.
+    /// Lists only objects with these fields, written as in `kubectl --field-selector`.
     #[must_use]
     pub fn with_field_selector(mut self, selector: &str) -> Self {
         self.params = self.params.fields(selector);
@@ -254,7 +254,7 @@ where
     /// All objects, by name and namespace.
     pub fn all(&self) -> Vec<Arc<K>> {
         let mut all: Vec<Arc<K>> = self.state().objects.values().cloned().collect();
-        // Nobody waits for that: it is most of the work.
+        // No other thread waits for the sort: it is most of the work.
         all.sort_unstable_by(|a, b| sort_key(a.as_ref()).cmp(&sort_key(b.as_ref())));
         all
     }
@@ -269,8 +269,8 @@ where
         self.len() == 0
     }
 
-    /// What has changed since the last call, one change per object, by name and namespace. The
-    /// first call tells all objects. For one reader: what is taken is not told again.
+    /// Returns the changes since the last call, one per object, by name and namespace. The first
+    /// call returns all objects. For one reader: a change is returned once.
     pub fn take_changes(&self) -> Vec<Change<K>> {
         let mut state = self.state();
         let before = std::mem::take(&mut state.before);
@@ -281,8 +281,8 @@ where
         changes.filter(|change| change.before.is_some() || change.after.is_some()).collect()
     }
 
-    /// Takes in what a write has answered, so that the writer need not wait for its watch to see
-    /// it. What the watch has told already, or will tell again, does no harm.
+    /// Applies the object that a write returned, so that the writer need not wait for the watch.
+    /// Objects that the watch has delivered already, or delivers again, do no harm.
     pub fn apply_write_result(&self, object: K) {
         let mut state = self.state();
         let key = ObjectKey::of(&object);
@@ -295,7 +295,7 @@ where
         }
     }
 
-    /// Takes in that a write has removed the object, as [`Self::apply_write_result`] does for what is left.
+    /// Applies the deletion by a write, as [`Self::apply_write_result`] does for an update.
     pub fn apply_deletion(&self, key: &ObjectKey) {
         let mut state = self.state();
         if state.objects.contains_key(key) {
@@ -305,7 +305,7 @@ where
         }
     }
 
-    /// Lists all objects anew, soon. For who has reason to doubt what it knows.
+    /// Lists all objects again, soon. For callers that suspect a stale cache.
     pub fn relist(&self) {
         self.relist_request.notify();
     }
@@ -315,7 +315,7 @@ where
         self.state().last_error.clone()
     }
 
-    /// Lists and watches until it is dropped.
+    /// Lists and watches until the future is dropped.
     pub async fn run(&self) -> Infallible {
         let mut pause = INITIAL_BACKOFF;
         loop {
@@ -332,8 +332,8 @@ where
         }
     }
 
-    /// Notes why nothing is told any more. Watches end now and then, so the first time is no news; what
-    /// lasts is said once for each cause. What is missing at the start others say.
+    /// Records a list or watch failure; logs once per persistent cause. Watches end now and then,
+    /// so the first failure is not logged. Before the first sync other components report the error.
     fn record_failure(&self, error: &kube::Error) {
         let text = error_chain(error);
         let mut state = self.state();
@@ -358,7 +358,7 @@ where
             let mut events = pin!(self.api.watch(&self.params, &version).await?);
             let mut is_silent = true;
             loop {
-                // Events come first, so a list replaces nothing that has been told after it.
+                // Events come first, so a list never replaces an object of a later event.
                 let next = match select(events.next(), pin!(self.relist_request.notified())).await {
                     Either::Left((next, _)) => next,
                     Either::Right(_) => {
@@ -388,14 +388,14 @@ where
                 }
             }
             // The server ended the watch, as it does after some minutes. One that does so at once
-            // must not be asked again at once.
+            // must not be started again at once.
             if is_silent {
                 self.clock.sleep(INITIAL_BACKOFF).await;
             }
         }
     }
 
-    /// Replaces what is known by what is there, and says as of when.
+    /// Replaces the cache with a list. Returns its resource version.
     async fn list(&self) -> Result<String, kube::Error> {
         let mut params = ListParams {
             label_selector: self.params.label_selector.clone(),
@@ -428,7 +428,7 @@ where
         }
         let is_final = is_set_back || version == 0;
         let gone = state.objects.iter().filter(|(key, known)| {
-            // What was learned after the list is not in it.
+            // An object that a write returned after the list is not in it.
             !found.contains_key(*key) && (is_final || version_number(known.as_ref()) <= version)
         });
         let mut gone: Vec<_> = gone.map(|(key, _)| key.clone()).collect();
@@ -457,7 +457,7 @@ where
         let mut state = self.state();
         state.observe_version(version_number(&object));
         let known = state.objects.get(&key);
-        // What was learned is told again, or is newer than what is told.
+        // The watch delivers a write result again, or an older version.
         if known.is_none_or(|known| {
             !is_newer(known.as_ref(), &object)
                 && resource_version(known.as_ref()) != resource_version(&object)
@@ -505,7 +505,7 @@ impl<K> Informer<K> {
     }
 }
 
-/// Whether the server does not know the kind.
+/// Whether the error means that the server does not serve the kind.
 fn is_kind_unserved(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
@@ -563,12 +563,12 @@ fn resource_version<K: Resource>(object: &K) -> String {
     object.meta().resource_version.clone().unwrap_or_default()
 }
 
-/// Versions are numbers that grow, as Kubernetes promises since 1.35; 0 for others.
+/// Parses a resource version, a growing number since Kubernetes 1.35; 0 for others.
 fn parse_version(version: &str) -> u64 {
     version.parse().unwrap_or_default()
 }
 
-/// What puts objects into the order of their keys.
+/// Returns the key that orders objects as their object keys do.
 fn sort_key<K: Resource>(object: &K) -> (Option<&str>, Option<&str>) {
     let meta = object.meta();
     (meta.name.as_deref(), meta.namespace.as_deref())

@@ -14,21 +14,21 @@ use serde_json::{Map, Value, json};
 
 use crate::harness::{Outcome, ReconcileError};
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WriteOutcome<K> {
     /// There was nothing to write.
     Unchanged,
-    /// It is done, and the object is now this.
+    /// The write succeeded; contains the new object.
     Applied(Box<K>),
-    /// Somebody else was faster: look again.
+    /// Another writer was faster: read the object again.
     Conflict,
-    /// The object is gone.
+    /// The object does not exist any more.
     NotFound,
 }
 
 impl<K> WriteOutcome<K> {
-    /// The answer of a call, in which a conflict and a missing object are no errors.
+    /// Converts the result of a call; conflict and not found are no errors.
     pub fn from_result(result: Result<K, kube::Error>) -> Result<Self, ReconcileError> {
         match result {
             Ok(object) => Ok(Self::Applied(Box::new(object))),
@@ -38,8 +38,8 @@ impl<K> WriteOutcome<K> {
         }
     }
 
-    /// How a reconcile ends that cannot go on after this: with backoff after a conflict, and for
-    /// good if the object is gone. None if it can go on.
+    /// Returns how a reconcile ends that cannot continue after this write: with backoff after a
+    /// conflict, and as done if the object is gone. None if it can continue.
     pub fn early_outcome(&self) -> Option<Outcome> {
         match self {
             Self::Unchanged | Self::Applied(_) => None,
@@ -49,13 +49,13 @@ impl<K> WriteOutcome<K> {
     }
 }
 
-/// Whether a patch is refused if the object has changed since it was read. Lists are replaced as a
-/// whole, so a patch of finalizers, taints or conditions has to be.
+/// Whether a patch is rejected if the object has changed since it was read. Lists are replaced as a
+/// whole, so a patch of finalizers, taints or conditions requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Refused if anything has changed.
+    /// Rejected if the object has changed.
     ResourceVersion,
-    /// Taken in any case.
+    /// Accepted in any case.
     None,
 }
 

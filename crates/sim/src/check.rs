@@ -1,12 +1,12 @@
-//! What must hold in every world, whatever goes wrong in it.
+//! Checks the invariants of a simulated world, whatever faults it has.
 //!
 //! ```text
-//! World ── gather ──▶ Facts ──▶ Checker::look   after each step; knows what it saw before
-//!                        └────▶ at_rest          at the end, when nothing moves any more
+//! World ── gather ──▶ WorldSnapshot ──▶ Checker::check      after each step; keeps the last one
+//!                          └─────────▶ violations_at_rest  at the end, when the world is at rest
 //! ```
 //!
-//! The rules are in [`rules`], as functions over facts. Some things may be wrong for a moment, such
-//! as an instance whose NodeClaim has gone: those are violations when they last.
+//! The rules are in [`rules`], as functions of a [`WorldSnapshot`]. Some things may be wrong for a
+//! moment, such as an instance whose NodeClaim is gone: those are violations when they last.
 
 pub mod rules;
 
@@ -34,7 +34,7 @@ mod tests;
 /// NodeClaim may take to become a node.
 pub const WINDOW: Duration = Duration::from_mins(15);
 
-/// A world at one moment.
+/// All objects and instances of a world at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct WorldSnapshot {
     pub now: Timestamp,
@@ -47,7 +47,7 @@ pub struct WorldSnapshot {
     pub instances: Vec<NodeClaim>,
 }
 
-/// Why a world could not be looked at.
+/// An error from reading the objects or instances of a world.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     #[error("listing {resource}: {source}")]
@@ -57,7 +57,7 @@ pub enum CheckError {
 }
 
 impl WorldSnapshot {
-    /// Looks at everything, around the faults of the world.
+    /// Reads all objects and instances, bypassing the faults of the world.
     pub async fn gather(world: &World) -> Result<Self, CheckError> {
         let client = world.client();
         Ok(Self {
@@ -96,17 +96,17 @@ where
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Violation {
-    /// Pods use more of a resource than their node has.
+    /// The pods of a node request more of a resource than the node has.
     NodeOvercommitted { node: String, resource: String, used: i64, has: i64 },
-    /// A pod was bound to a node that is closed to it.
+    /// A pod was bound to a node whose cordon, taints or labels reject it.
     PodNotAllowedOnNode { pod: ObjectKey, node: String, reason: &'static str },
     /// A pod has been on a node that is not there.
     NodeMissing { pod: ObjectKey, node: String },
-    /// Two pods are together of which one does not want to be with the other.
+    /// A pod shares a topology domain with a pod that its anti-affinity excludes.
     AntiAffinityViolated { pod: ObjectKey, other: ObjectKey, domain: String },
-    /// More healthy pods are being evicted at once than the budget allows.
+    /// More healthy pods are being evicted at once than the PodDisruptionBudget allows.
     BudgetExceeded { budget: ObjectKey, evicted: i64, allowed: i64 },
-    /// An instance runs that no NodeClaim knows of.
+    /// An instance runs that belongs to no NodeClaim.
     InstanceWithoutClaim { instance: String },
     /// The instance of a NodeClaim is gone.
     InstanceMissing { claim: String },
@@ -145,8 +145,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What must hold at the end, when the world has come to rest: all that must always hold, nothing
-/// leaks, and every pod runs or has finished.
+/// Returns all violations of a world at rest.
+/// The rules of every moment hold, nothing leaks, and every pod runs or has finished.
 pub fn violations_at_rest(snapshot: &WorldSnapshot) -> Vec<Violation> {
     let mut found = rules::immediate_violations(snapshot);
     found.extend(leaks(snapshot));
@@ -154,14 +154,14 @@ pub fn violations_at_rest(snapshot: &WorldSnapshot) -> Vec<Violation> {
     found
 }
 
-/// What is left behind: instances without claims, claims without instances, pods without nodes.
+/// Returns leaks: instances without claims, claims without instances, pods without nodes.
 pub fn leaks(snapshot: &WorldSnapshot) -> Vec<Violation> {
     let mut found = rules::claims_and_instances(snapshot);
     found.extend(rules::missing_nodes(snapshot));
     found
 }
 
-/// Looks at a world again and again.
+/// Checks snapshots of one world and reports each violation once.
 #[derive(Debug)]
 pub struct Checker {
     /// How long something may be wrong that has to be noticed first.
@@ -192,7 +192,7 @@ impl Checker {
         }
     }
 
-    /// Looks at the world, and says what is wrong that was not known yet.
+    /// Returns the violations in a snapshot that are not reported yet.
     pub fn check(&mut self, snapshot: &WorldSnapshot) -> Vec<Violation> {
         let mut found = rules::immediate_violations(snapshot);
         if let Some(before) = &self.before {
@@ -210,7 +210,7 @@ impl Checker {
         self.found.iter()
     }
 
-    /// What has been wrong at every look for too long.
+    /// Returns violations that every check has found for too long.
     fn lasting(&mut self, snapshot: &WorldSnapshot) -> Vec<Violation> {
         let wrong = leaks(snapshot);
         self.since.retain(|violation, _| wrong.contains(violation));

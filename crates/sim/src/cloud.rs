@@ -1,15 +1,15 @@
-//! A cloud with troubles: a decorator of any provider that makes launches late, lets offerings run
-//! short, changes prices, loses instances and fails calls.
+//! A decorator of any cloud provider that injects faults: late launches, short offerings, changed
+//! prices, lost instances and failed calls.
 //!
 //! ```text
 //! call ─▶ too many in flight? ─▶ slow? ─▶ fails? ─▶ provider ─▶ answer lost?
-//! create ─▶ launch delay ─▶ an offering that is not short ─▶ provider ─▶ lost later? never registers?
+//! create ─▶ launch delay ─▶ available offering ─▶ provider ─▶ lost later? never registers?
 //! ```
 //!
-//! It knows nothing of how the provider works: short offerings are left out by narrowing the
-//! claim, and an instance that never registers is one that was ended at once and goes on being
-//! shown. What an instance that is lost leaves behind, a node without a kubelet, is the work of
-//! [`FaultyCloud::silence_lost`], which a world runs beside it.
+//! It does not depend on how the provider works: it avoids short offerings by narrowing the claim,
+//! and an instance that never registers is one that was deleted at once and is still listed. A lost
+//! instance leaves a node whose kubelet must fall silent: a world runs
+//! [`FaultyCloud::silence_lost`] for that.
 
 mod instance_faults;
 mod price;
@@ -51,7 +51,7 @@ mod tests;
 /// A launch takes up to this much longer than the launch delay says.
 const DELAY_JITTER: f64 = 0.25;
 
-/// How often somebody looks for instances that are lost by now.
+/// The interval at which [`FaultyCloud::silence_lost`] looks for lost instances.
 const LOST_INSTANCE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What goes wrong in the cloud. Rates are from 0 (never) to 1 (always).
@@ -69,7 +69,7 @@ pub struct CloudFaults {
     pub calls: CallFaults,
     /// Calls by the name of the method, such as `create`.
     pub methods: BTreeMap<Method, CallFaults>,
-    /// More calls at once are refused.
+    /// More calls at once are rejected.
     pub calls_in_flight: Option<u32>,
 }
 
@@ -121,10 +121,10 @@ impl Method {
     }
 }
 
-/// Is shown a NodeClaim, as the product sees it.
+/// An async callback that gets the NodeClaim of an instance before its deletion.
 pub type InstanceDeletionHook = Arc<dyn Fn(NodeClaim) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// A cloud with troubles.
+/// A cloud provider with injected faults.
 pub struct FaultyCloud {
     inner: Arc<dyn CloudProvider>,
     switch: Switch<CloudFaults>,
@@ -134,16 +134,16 @@ pub struct FaultyCloud {
     calls: AtomicU64,
     in_flight: AtomicU32,
     instance_faults: InstanceFaults,
-    /// Is shown every instance that is to be ended, before it is.
+    /// Called before every deletion of an instance.
     deletion_hook: Mutex<Option<InstanceDeletionHook>>,
-    /// What is not at its usual price.
+    /// The active price changes.
     prices: Mutex<Vec<PriceChange>>,
-    /// The types of a pool with their prices and the offerings that are short, as last made.
+    /// The adjusted instance types of each NodePool, as last computed.
     adjusted_types: Mutex<BTreeMap<String, shortage::AdjustedTypes>>,
 }
 
 impl FaultyCloud {
-    /// The provider, with the troubles that the switch turns on.
+    /// Wraps the provider with the faults that the switch turns on.
     pub fn new(
         inner: Arc<dyn CloudProvider>,
         switch: Switch<CloudFaults>,
@@ -166,12 +166,13 @@ impl FaultyCloud {
         }
     }
 
-    /// Shows every instance that the product ends to somebody, who may look at the world before.
+    /// Sets the callback that runs before each deletion of an instance.
+    /// The callback may read the world as it is before the deletion.
     pub fn set_deletion_hook(&self, hook: InstanceDeletionHook) {
         *self.deletion_hook.lock().unwrap_or_else(PoisonError::into_inner) = Some(hook);
     }
 
-    /// The instances that there are, as somebody sees them whose calls work.
+    /// Returns the instances that exist, without faults of calls.
     pub async fn instances(&self) -> CloudResult<Vec<NodeClaim>> {
         let found = self.inner.list().await?;
         Ok(self.instance_faults.visible_instances(found, self.clock.now()))
@@ -198,7 +199,7 @@ impl FaultyCloud {
         self.instance_faults.mark_lost(provider_id, self.clock.now());
     }
 
-    /// Lets the kubelets of lost instances fall silent, and clears away what belongs to nobody, for
+    /// Silences the kubelets of lost instances, and drops orphaned never-registering ones, for
     /// ever.
     pub async fn silence_lost(&self, client: Client) -> Infallible {
         let claims: Api<NodeClaim> = Api::all(client.clone());
@@ -320,7 +321,7 @@ impl FaultyCloud {
         shortage::narrow(node_claim, &types, &vocabulary, &short, !prices.is_empty())
     }
 
-    /// The shortages of this moment.
+    /// Returns the shortages that are active now.
     fn active_shortages(&self) -> Vec<Shortage> {
         let Some(on) = self.switch.active_faults() else { return Vec::new() };
         let passed = self.clock.now().duration_since(on.since);
@@ -328,8 +329,8 @@ impl FaultyCloud {
         on.faults.shortages.iter().filter(|shortage| shortage.is_on(passed)).cloned().collect()
     }
 
-    /// The types at their prices, with the offerings marked that are short. Made anew only when
-    /// something changes.
+    /// Returns the types with current prices, short offerings marked unavailable.
+    /// Computes them again only when something changes.
     fn adjusted_instance_types(&self, pool: &NodePool, types: InstanceTypes) -> InstanceTypes {
         let (short, prices) = (self.active_shortages(), self.prices());
         if short.is_empty() && prices.is_empty() {

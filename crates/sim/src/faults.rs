@@ -1,9 +1,9 @@
-//! Faults: what goes wrong between a client and the API, and between the product and the cloud.
+//! Injects faults between a client and the API, and between the product and the cloud.
 //!
 //! ```text
-//! client ─▶ ApiFaultLayer ─▶ embedded API          errors, conflicts, slow, lost and unanswered calls
+//! client ─▶ ApiFaultLayer ─▶ embedded API          errors, conflicts; slow, lost, unanswered calls
 //!              └─ watch ─▶ lines                   cuts, delays, events twice or overtaken
-//! product ─▶ cloud::Troubled ─▶ CloudProvider      see there
+//! product ─▶ cloud::FaultyCloud ─▶ CloudProvider   see there
 //! ```
 //!
 //! Both are always in place and do nothing until a [`Switch`] is turned on. What happens is drawn
@@ -33,9 +33,9 @@ mod tests;
 /// How often each fault of the API happens, from 0 (never) to 1 (always).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ApiFaults {
-    /// Calls that are refused with 429 and Retry-After, 500 or 503, without any effect.
+    /// Calls that are rejected with 429 and Retry-After, 500 or 503, without any effect.
     pub errors: f64,
-    /// Updates and patches that are refused with 409, as if another one had been faster.
+    /// Updates and patches that are rejected with 409, as if another client had been faster.
     pub conflicts: f64,
     /// Calls that take longer, on the way there or on the way back.
     pub slow: RandomDelay,
@@ -56,14 +56,14 @@ pub struct ApiFaults {
     pub reorders: f64,
 }
 
-/// How often something is late, and by how much.
+/// The rate and length of a random delay.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RandomDelay {
     pub rate: f64,
     pub by: Duration,
 }
 
-/// What goes wrong in a world, and for how long.
+/// The faults of a world's API and cloud, and their duration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FaultSpec {
     pub api: ApiFaults,
@@ -114,7 +114,7 @@ pub struct Switch<T> {
     window: Arc<Mutex<Option<ActiveFaults<T>>>>,
 }
 
-/// Something that is on, and since when.
+/// The faults that are active, and since when.
 #[derive(Debug)]
 pub struct ActiveFaults<T> {
     pub since: Timestamp,
@@ -139,7 +139,7 @@ impl<T> Switch<T> {
         *self.lock() = None;
     }
 
-    /// What is on now.
+    /// Returns the faults that are active now.
     pub fn active_faults(&self) -> Option<ActiveFaults<T>> {
         let now = self.clock.now();
         let window = self.lock().clone()?;
@@ -173,7 +173,7 @@ pub struct Journal {
     state: Arc<Mutex<(u64, Vec<InjectedFault>)>>,
 }
 
-/// A fault that has happened.
+/// A fault that was injected, with its time and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InjectedFault {
     pub at: Timestamp,

@@ -39,10 +39,10 @@ use karpenter_operator::watch::{Informer, Notifier, ObjectKey};
 pub const SILENT: &str = "sim.karpenter.sh/silent";
 /// On a pod: how long it runs before it has succeeded, such as `90s`.
 pub const RUN_FOR: &str = "sim.karpenter.sh/run-for";
-/// On a pod: how long it takes to end when it is asked to, such as `20s`.
+/// On a pod: how long it takes to terminate, such as `20s`.
 pub const STOP_AFTER: &str = "sim.karpenter.sh/stop-after";
 
-/// What a kubelet that is asked too early or refused waits before it tries again.
+/// How long a kubelet waits before it retries a failed write.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The kubelets, for ever, at this pace.
@@ -70,7 +70,7 @@ pub async fn run(pace: Pace, client: Client, clock: Arc<dyn Clock>, rng: SeededR
     }
 }
 
-/// What is to be looked at, and when. One entry for an object and a purpose.
+/// The nodes, leases and pods to sync, and when; one entry each.
 #[derive(Debug, Default)]
 struct WorkQueue {
     times: BTreeSet<(Timestamp, WorkItem)>,
@@ -122,13 +122,14 @@ struct Kubelets<'a> {
     queue: WorkQueue,
     /// Addresses that have been given out.
     addresses: AtomicU32,
-    /// What machines have, by instance type.
+    /// The capacity of each instance type.
     capacities: BTreeMap<String, Value>,
-    /// The nodes whose lease is there, with their uids: to renew it is a small write.
+    /// The uids of nodes whose lease exists, by name.
+    /// Renewing an existing lease is a small write.
     node_leases: Mutex<BTreeMap<String, String>>,
 }
 
-/// What is to be looked at again, and when.
+/// The item to sync again and when, if any.
 type Requeue = Option<(Timestamp, WorkItem)>;
 
 impl Kubelets<'_> {
@@ -155,7 +156,7 @@ impl Kubelets<'_> {
         }
     }
 
-    /// What has changed has to be looked at after a while.
+    /// Adds changed nodes and pods to the queue, each with a random delay.
     fn queue_changes(&mut self) {
         let now = self.clock.now();
         for change in self.nodes.take_changes() {
@@ -165,7 +166,8 @@ impl Kubelets<'_> {
                 let after = self.rng.duration(self.pace.node_ready.clone());
                 self.queue.at(later(now, after), WorkItem::Node(node.name_any()));
             } else if state::is_simulated(node) && status::is_unknown(node) {
-                // Somebody has given it up. A kubelet that lives says so with its next report.
+                // The node lifecycle controller has given it up. A kubelet that lives reports
+                // again.
                 self.queue.at(later(now, self.pace.lease_every), WorkItem::Node(node.name_any()));
             } else if state::is_simulated(node) && change.before.is_none() {
                 self.queue.at(now, WorkItem::Lease(node.name_any()));
@@ -223,7 +225,7 @@ impl Kubelets<'_> {
         Ok(Some((later(now, self.pace.lease_every), WorkItem::Lease(name.to_owned()))))
     }
 
-    /// Renews a lease. False if it is gone.
+    /// Renews a lease; returns false if it is gone.
     async fn renew_lease(
         &self,
         leases: &Api<Lease>,
@@ -286,7 +288,7 @@ fn later(now: Timestamp, after: Duration) -> Timestamp {
     now.checked_add(after).unwrap_or(Timestamp::MAX)
 }
 
-/// An object that is gone needs nothing any more.
+/// Turns a not-found error into success: a deleted object needs no write.
 fn ignore_not_found<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Ok(_) => Ok(()),
@@ -295,7 +297,8 @@ fn ignore_not_found<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error
     }
 }
 
-/// Nor does one that is another one by now, if the call was for the first one alone.
+/// Turns not-found and conflict errors into success.
+/// A conflict means that a call for one uid met another object of that name.
 fn ignore_not_found_or_conflict<T>(result: Result<T, kube::Error>) -> Result<(), kube::Error> {
     match result {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-/// The lines of a document's fields, counted from 1: what is read in place of its values.
+/// The lines of a document's fields, counted from 1, deserialized in place of its values.
 #[derive(Debug)]
 pub enum Lines {
     /// A single value.

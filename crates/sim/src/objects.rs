@@ -18,7 +18,7 @@ pub enum ApplyError {
     Rejected { object: String, source: Box<kube::Error> },
 }
 
-/// What the API said, without the envelope.
+/// Returns the message of an API error without the rest of the Status.
 pub fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -1,4 +1,4 @@
-//! Worlds as YAML: what is there at the start, and what happens when.
+//! Reads scenarios, which are worlds as YAML: initial objects, and steps with their times.
 //!
 //! ```yaml
 //! name: two nodes and a rollout
@@ -38,10 +38,10 @@ use crate::faults::FaultSpec;
 #[cfg(test)]
 mod tests;
 
-/// What is wrong with a scenario, where, and what to do about it.
+/// An error in a scenario, with its place and a fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ScenarioError {
-    /// `steps[2].at`, or `the file`.
+    /// The path of the field: `steps[2].at`, or `the file`.
     pub field_path: String,
     /// Counted from 1.
     pub line: Option<usize>,
@@ -72,11 +72,11 @@ impl ScenarioError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     pub name: String,
-    /// What to look at, for people.
+    /// What the scenario shows, for people.
     pub description: String,
     /// When it begins, if it says so.
     pub start: Option<Timestamp>,
-    /// What is there from the start.
+    /// The initial objects.
     pub objects: Vec<Value>,
     /// What goes wrong from the start.
     pub faults: Option<FaultSpec>,
@@ -94,7 +94,7 @@ pub struct Step {
     pub index: usize,
     /// Since the start.
     pub at: Duration,
-    /// What it means, for people.
+    /// The text of the step for viewers of the world.
     pub message: Option<String>,
     pub action: Action,
 }
@@ -113,7 +113,7 @@ pub enum Action {
     Faults(Box<FaultSpec>),
     /// The product's process dies and is started again.
     Restart(Restart),
-    /// Nothing but words.
+    /// Changes nothing; the step has only a message.
     Message,
 }
 

@@ -1,15 +1,15 @@
-//! The binder: stands in for kube-scheduler.
+//! The scheduler of a simulated cluster, which replaces kube-scheduler.
 //!
 //! ```text
-//! watches ─▶ World ◀── place ── Queue      (pure: world, place, score, queue)
-//!                        │
-//!                        ▼
+//! watches ─▶ SchedulerCache ◀── schedule_pod ── Queue   (pure: cache, placement, score, queue)
+//!                                    │
+//!                                    ▼
 //!          claims bound or provisioned, pod bound; or condition and event    (run)
 //! ```
 //!
 //! It has kube-scheduler's filters, their reasons and messages, its scores in spirit, and its order
-//! and patience with pods that do not fit. It leaves out preemption, dynamic resources (claims of
-//! a pod are not looked at), scheduling groups, extenders and profiles. Start reading at `placement`.
+//! and backoff of pods that do not fit. It leaves out preemption, dynamic resources (ResourceClaims
+//! of a pod are ignored), scheduling groups, extenders and profiles. Start reading at `placement`.
 
 mod amounts;
 pub(crate) mod audit;

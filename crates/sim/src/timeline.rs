@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The kind of thing that an entry tells about.
+/// The kind of thing that an entry is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A step of the scenario.
@@ -53,7 +53,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Entries are kept until somebody takes them; nobody forgets to, or the oldest go.
+/// The most entries that are kept; beyond it the oldest are dropped.
 const MAX_ENTRIES: usize = 100_000;
 
 /// The entries so far. Clones are the same timeline.
@@ -69,7 +69,7 @@ impl Timeline {
         Self { start, entries: Arc::default() }
     }
 
-    /// Adds a step; one without words is left out.
+    /// Adds a step to the timeline, unless its text is empty.
     pub fn add_step(&self, now: Timestamp, text: &str) {
         if !text.is_empty() {
             self.add(now, Subject::Step, text);
@@ -103,7 +103,7 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Counts that are told together: `web: 3 running`.
+/// Formats counts together: `web: 3 running`.
 #[derive(Debug, Default)]
 pub(crate) struct Counts(BTreeMap<(String, String), u32>);
 

@@ -1,5 +1,5 @@
-//! The state of a world at a glance: nodes with what they cost and carry, workloads with how far
-//! they are. It follows the API and writes the [`Timeline`] as it goes.
+//! Shows the state of a world: nodes with their cost and load, workloads with the progress of their
+//! pods. It follows the API and writes the [`Timeline`] as it goes.
 
 mod pods;
 
@@ -22,7 +22,7 @@ use self::pods::{amounts, requests_of};
 use crate::timeline::{Counts, Subject, Timeline};
 use karpenter_operator::watch::{Informer, Notifier};
 
-/// How long changes are gathered before they are told: pods come in groups.
+/// How long changes are gathered before an update: pods come in groups.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// A world at one moment.
@@ -42,11 +42,11 @@ pub struct NodeView {
     pub instance_type: String,
     pub zone: String,
     pub capacity_type: String,
-    /// US dollars per hour, if the catalogue knows it.
+    /// US dollars per hour, if the catalog has it.
     pub price: Option<f64>,
     pub state: NodeState,
     pub pods: u32,
-    /// Millicores that pods ask for, of those that there are.
+    /// Millicores that pods request, and those that the node has.
     pub cpu: (u64, u64),
     /// Bytes.
     pub memory: (u64, u64),

@@ -1,5 +1,5 @@
-//! Volumes: what the PersistentVolume controller and a CSI driver do with a claim whose pod has got
-//! a node.
+//! Provisions and binds volumes for claims whose pod has a node, as the PersistentVolume controller
+//! and a CSI driver do.
 //!
 //! Left out: claims that are bound before a pod uses them, and the deletion of volumes whose claim
 //! is gone.
@@ -25,7 +25,7 @@ const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const STORAGE_PROVISIONER: &str = "volume.kubernetes.io/storage-provisioner";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// Makes and binds volumes.
+/// Provisions volumes for claims and binds them.
 #[derive(Clone)]
 pub struct VolumeProvisioner {
     client: Client,
@@ -43,8 +43,8 @@ impl VolumeProvisioner {
         Self { client }
     }
 
-    /// Makes a volume for a claim, in the zone of the node, and binds both. What is done already
-    /// is not done again.
+    /// Creates a volume for a claim, in the zone of the node, and binds both. Steps that are done
+    /// already are not repeated.
     pub async fn provision(
         &self,
         key: &ObjectKey,
@@ -88,7 +88,7 @@ impl VolumeProvisioner {
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let claim = claims.get(&key.name).await?;
         let known = volumes.get(volume).await?;
-        // Nobody else may have taken it in the meantime.
+        // Fails if another claim has taken it in the meantime.
         let patch = Patch::Merge(json!({
             "metadata": {
                 "resourceVersion": known.metadata.resource_version,
@@ -113,7 +113,7 @@ impl VolumeProvisioner {
         let bound = Patch::Merge(json!({ "status": { "phase": "Bound" } }));
         let volume =
             volumes.patch_status(&volume_name, &params, &bound).await.or_else(|error| {
-                // Gone again: the claim is bound all the same, and told so by the next look.
+                // Gone again: the claim is bound all the same, and the next sync reports it.
                 if is_not_found(&error) { Ok(volume) } else { Err(error) }
             })?;
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);

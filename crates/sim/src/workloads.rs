@@ -2,14 +2,14 @@
 //! nodes that fall silent, and pods whose nodes are gone.
 //!
 //! ```text
-//! watches ─▶ Known ─▶ Queue ─▶ one object at a time: decide (pure), then write
-//!              ▲                                        │
-//!              └──────── what the API answers ──────────┘
+//! watches ─▶ ObjectCache ─▶ Queue ─▶ one object at a time: decide (pure), then write
+//!                 ▲                                           │
+//!                 └──────────── responses of the API ─────────┘
 //! ```
 //!
 //! What to do is decided in a file per kind, without a clock or an API: `deployment`,
 //! `replica_set`, `stateful_set`, `daemon_set`, `job`, `budget`, `node_lifecycle`,
-//! `eviction`. Answers of writes are taken in at once, so no look acts on a state from before
+//! `eviction`. Responses of writes are applied at once, so no sync acts on a state from before
 //! its own last write. Owner references and namespaces are the API's business here. Left out:
 //! events, CronJobs, ReplicationControllers, autoscaling, and what each file names.
 

@@ -1,18 +1,18 @@
-//! A whole world: the embedded API, the actors of a cluster around it, and a cloud, under one seed
-//! and one clock.
+//! A simulated world: the embedded API, the actors of a cluster and a cloud, with one seed and one
+//! clock.
 //!
 //! ```text
 //! Scenario ─▶ World ─┬─ api        karpenter_apiserver::Api
-//!                    ├─ cloud      a CloudProvider (KWOK), with the troubles of sim::cloud
-//!                    ├─ actors     binder, kubelets, workloads: each with a client of its own
-//!                    ├─ faults     what goes wrong for the product: its API client and its cloud
+//!                    ├─ cloud      a CloudProvider (KWOK), with the faults of sim::cloud
+//!                    ├─ actors     scheduler, kubelets, workloads: each with a client of its own
+//!                    ├─ faults     the faults of the product's API client and cloud
 //!                    └─ product    karpenter_controllers::all()
 //! ```
 //!
 //! Faults are for the product alone: actors and scenarios have clients that work.
 //!
-//! Nothing here decides anything for the product. On a runtime of one thread whose time is paused, a
-//! world with one seed takes the same course every time.
+//! Nothing here decides anything for the product. On a runtime of one thread whose time is paused,
+//! a world with one seed takes the same course every time.
 
 mod controllers;
 mod detached;
@@ -57,7 +57,7 @@ pub struct World {
     pub rng: Arc<SeededRng>,
     /// As the product sees it.
     pub cloud: Arc<dyn CloudProvider>,
-    /// The same cloud, for those who want to know what is really there.
+    /// The same cloud, directly: to lose instances and to read the real ones.
     pub faulty_cloud: Arc<FaultyCloud>,
     /// What goes wrong for the product.
     pub faults: Faults,
@@ -94,7 +94,7 @@ impl World {
         );
         let faults = Faults::new(&clock);
         let journal = faults.journal.clone();
-        let instances = Arc::new(FaultyCloud::new(
+        let faulty_cloud = Arc::new(FaultyCloud::new(
             Arc::new(cloud),
             faults.cloud.clone(),
             &clock,
@@ -109,8 +109,8 @@ impl World {
             api,
             clock,
             rng: Arc::new(rng),
-            cloud: Arc::new(DetachedCloud::new(instances.clone(), tasks.clone())),
-            faulty_cloud: instances,
+            cloud: Arc::new(DetachedCloud::new(faulty_cloud.clone(), tasks.clone())),
+            faulty_cloud,
             faults,
             api_faults,
             writes,
@@ -144,7 +144,7 @@ impl World {
         Client::new(self.api_faults.layer(noted), "default")
     }
 
-    /// What is between the product and the API.
+    /// Returns the fault layer between the product and the API.
     pub fn api_faults(&self) -> &ApiFaultLayer {
         &self.api_faults
     }
@@ -156,7 +156,7 @@ impl World {
         self.start_product();
     }
 
-    /// Kills the product's process: its tasks end where they are, and nothing is told to anybody.
+    /// Kills the product's process: its tasks end where they are, without any cleanup.
     pub async fn kill_product(&self) {
         self.product.stop().await;
     }
@@ -177,7 +177,7 @@ impl World {
         self.tasks.stop().await;
     }
 
-    /// Installs the CRDs and starts everybody, the product last.
+    /// Installs the CRDs and starts all actors, the product last.
     pub async fn begin(&self) -> Result<(), ApplyError> {
         self.begin_with(&self.client()).await
     }
@@ -203,9 +203,9 @@ impl World {
         tasks.spawn("kubelet", forever(Box::pin(kubelets)));
         let workloads = workloads::run(actors.clone(), clock.clone(), rng.fork("workloads"));
         tasks.spawn("workloads", forever(Box::pin(workloads)));
-        let (instances, client) = (self.faulty_cloud.clone(), self.client());
+        let (faulty_cloud, client) = (self.faulty_cloud.clone(), self.client());
         tasks.spawn("cloud", async move {
-            instances.silence_lost(client).await;
+            faulty_cloud.silence_lost(client).await;
         });
         self.product.start(self);
         Ok(())

@@ -1,6 +1,6 @@
-//! What the product writes to the API, as it gets there: after the faults that keep calls away.
+//! Records what the product writes to the API, after the faults that keep calls away.
 //!
-//! Everybody in a world has a client of their own, so what comes through this one is the product's.
+//! Each actor of a world has a client of its own, so all writes through this one are the product's.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ use serde_json::Value;
 /// More writes than these are counted and not kept: the last ones are.
 const MOST_KEPT: usize = 10_000;
 
-/// A write, or what somebody tried to write.
+/// A write, or an attempt to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub at: Timestamp,
     pub method: Method,
     pub path: String,
-    /// The uid that the object must have, if somebody deletes that one alone.
+    /// The uid that the object must have, if the call deletes that one alone.
     pub uid: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Write {
     }
 }
 
-/// Is shown every write before it happens.
+/// An async callback that gets each write before it happens.
 pub type WriteHook = Arc<dyn Fn(Write) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// The writes so far. Clones are the same.
@@ -65,7 +65,8 @@ impl Writes {
         self.lock().last.iter().filter(|write| write.at >= time).cloned().collect()
     }
 
-    /// Shows every write to somebody, who may look at the world before it happens.
+    /// Sets the callback that runs before each write.
+    /// It may read the world as it is before the write.
     pub fn set_hook(&self, hook: WriteHook) {
         self.lock().hook = Some(hook);
     }
@@ -114,7 +115,7 @@ impl<S> tower::Layer<S> for Writes {
     }
 }
 
-/// A service whose writes are noted.
+/// A service that records the writes through it.
 #[derive(Debug, Clone)]
 pub struct RecordingService<S> {
     inner: S,
@@ -135,7 +136,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The one that was asked whether it is ready is the one to call.
+        // Call the service that has been polled for readiness, not its clone.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         let writes = self.writes.clone();

@@ -1,4 +1,4 @@
-//! Whole worlds in which things go wrong, on virtual time.
+//! Tests of whole worlds with faults, on virtual time.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -20,7 +20,7 @@ const CLASS: &str = "
   kind: KWOKNodeClass
   metadata: {name: default}";
 
-/// Twenty-four pods that spread over zones, and ask for about half of three nodes.
+/// Twenty-four pods that spread over zones, and request about half of three nodes.
 fn pods() -> String {
     let pod = |n: u32| {
         format!(
@@ -51,13 +51,13 @@ fn world(seed: u64, scenario: &Scenario) -> World {
     World::new(Arc::new(TokioClock::starting_at(scenario.start.unwrap_or(FIXED_START))), seed)
 }
 
-/// A played world, with all that was wrong in it by the end of a time after the last step.
+/// A played world with its violations, during the steps and at rest.
 struct PlayedWorld {
     world: World,
     violations: Vec<String>,
     at_rest: Vec<String>,
     faults: Vec<String>,
-    /// What is to be known when it fails.
+    /// The injected faults, for the message when a test fails.
     states: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ async fn play_and_check(world: World, scenario: &Scenario, then: Duration) -> Pl
 
 const NOTHING: [&str; 0] = [];
 
-/// Everything of the API fails now and then for ten minutes, for the scheduler and the kubelets.
+/// Plays a world whose API fails often for the scheduler and the kubelets.
 async fn play_with_faulty_actors(seed: u64) -> PlayedWorld {
     let faults = "{for: 10m, api: {errors: 0.1, conflicts: 0.1, slow: {rate: 0.1, by: 2s}, \
                   lostAnswers: 0.1, timeouts: 0.02, expired: 0.2, watchCuts: 0.1, \
@@ -216,7 +216,7 @@ async fn an_evicted_pod_counts_against_its_budget() {
     world.begin().await.unwrap();
     let played = play_and_check(world, &scenario, Duration::from_mins(5)).await;
     let client = played.world.client();
-    // Nobody corrects it any more: two pods may go, although the budget says one.
+    // No controller runs any more to correct it: two pods may go, although the budget says one.
     played.world.end().await;
     let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> =
         Api::namespaced(client.clone(), "default");
@@ -259,7 +259,7 @@ async fn a_faults_step_replaces_earlier_faults_and_expires() {
         }
         seen
     };
-    // The first look is at 15 s, the next ones half a minute later each.
+    // The first check is at 15 s, the next ones half a minute later each.
     let samples = async {
         world.clock.sleep(Duration::from_secs(15)).await;
         samples.await

@@ -1,4 +1,4 @@
-//! The binder on the embedded API, on a virtual clock.
+//! Tests of the simulated scheduler on the embedded API, on a virtual clock.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -45,13 +45,13 @@ impl Environment for TestEnvironment {
     }
 }
 
-/// Who acts in a test.
+/// The client and clock of a test.
 struct TestClient {
     client: Client,
     clock: Arc<dyn Clock>,
 }
 
-/// Runs a test beside a binder.
+/// Runs a test beside a scheduler.
 async fn with_scheduler<T, F: Future<Output = T>>(test: impl FnOnce(TestClient) -> F) -> T {
     let clock: Arc<dyn Clock> =
         Arc::new(TokioClock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
@@ -263,7 +263,7 @@ async fn a_pending_volume_claim_gets_a_volume_in_the_zone_of_the_node() {
         assert_eq!(volume["spec"]["claimRef"]["name"], "data");
         assert_eq!(volume["status"]["phase"], "Bound");
 
-        // The volume holds the next one there, wherever room is.
+        // The volume holds the next one there, whichever node has capacity.
         let full = Patch::Merge(json!({ "status": { "allocatable": { "cpu": "1" } } }));
         actor.nodes().patch_status("b", &PatchParams::default(), &full).await.unwrap();
         let large = Patch::Merge(json!({ "status": { "allocatable": { "cpu": "9" } } }));

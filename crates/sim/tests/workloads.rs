@@ -1,4 +1,4 @@
-//! The controllers of workloads in a whole world, on a virtual clock.
+//! Tests of the workload controllers in a whole world, on a virtual clock.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

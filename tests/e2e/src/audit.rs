@@ -1,4 +1,4 @@
-//! What the product has asked of the API server, as that has written it down.
+//! Reads the product's requests from the audit log of the API server.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-/// A request that was answered.
+/// A request with its response code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditedRequest {
     /// Such as `get`, `create` or `patch`.
     pub verb: String,
-    /// Such as `nodes` or `nodeclaims/status`; empty for what is no resource.
+    /// Such as `nodes` or `nodeclaims/status`; empty for a path without a resource.
     pub resource: String,
     pub name: String,
     pub code: u64,

@@ -1,4 +1,4 @@
-//! A control plane with kubelets and the product on it.
+//! A control plane with kubelets and the controller on it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::product;
 /// How long the product may take from its start until it is ready.
 const READY_LIMIT: Duration = Duration::from_mins(1);
 
-/// What a cluster without leader election is started with.
+/// The arguments of a controller without leader election.
 pub const NO_LEADER_ELECTION: [&str; 1] = ["--disable-leader-election"];
 
 /// A cluster that the product works on.
@@ -42,7 +42,7 @@ impl Cluster {
     pub async fn shared() -> Result<&'static Self> {
         static CLUSTER: OnceCell<Result<Cluster, String>> = OnceCell::const_new();
         let start = || async {
-            // Its output is read by tests, and more of it says more about a test that failed.
+            // Tests read its log, and a debug log helps to explain a failed test.
             let args = [&NO_LEADER_ELECTION[..], &["--log-level=debug"]].concat();
             Cluster::start(&args).await.map_err(|error| format!("{error:#}"))
         };
@@ -51,7 +51,7 @@ impl Cluster {
     }
 }
 
-/// A control plane that knows the kinds of the KWOK provider.
+/// Starts a control plane with the CRDs of the KWOK provider.
 pub async fn start_with_crds(parts: Parts) -> Result<ControlPlane> {
     let crds =
         tokio::task::spawn_blocking(|| product::run_karpenter(&["crds", "--provider", "kwok"]));

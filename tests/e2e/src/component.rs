@@ -1,4 +1,4 @@
-//! One program that runs as long as somebody here wants it, and never longer.
+//! Runs one program as long as the test process needs it, and never longer.
 //!
 //! A test process may end in ways that run no destructor: `kill -9`, a timeout in CI, a `static`.
 //! So each program is started by a shell that first leaves a watcher behind and then becomes the
@@ -9,9 +9,9 @@
 //!        └──────────────► program          same pid as the shell that started it
 //! ```
 //!
-//! The system closes the pipe whenever this process ends, so there is nothing to forget.
-//! A line is what the watcher gets once the program is known to be gone: its pid may by then be
-//! somebody else's.
+//! The system closes the pipe whenever this process ends, so no cleanup can be forgotten. The
+//! watcher gets a line once the program is known to have ended: another process may have its pid by
+//! then.
 //! (`PR_SET_PDEATHSIG` would do the same on Linux alone, and needs `unsafe`.)
 
 use std::fs::{self, File};
@@ -24,6 +24,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use xtask::host::Stopwatch;
 
+/// Kills the program at the end of the pipe.
 /// `$$` is the shell that becomes the program, also inside the parentheses.
 const WATCHER_SCRIPT: &str = r#"
 exec 3<&0 </dev/null
@@ -31,7 +32,7 @@ exec 3<&0 </dev/null
 exec "$@" 3<&-
 "#;
 
-/// Tries again for a while: whatever still writes there is being killed at the same time.
+/// Removes the directory at the end of the pipe; retries while killed programs still write.
 const SWEEPER_SCRIPT: &str = r#"
 while read -r _; do :; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -47,7 +48,7 @@ pub struct Component {
     name: &'static str,
     log: PathBuf,
     child: Child,
-    /// Closing it without a word is what stops the program.
+    /// Closing it without a line stops the program.
     watcher_stdin: Option<ChildStdin>,
 }
 
@@ -96,7 +97,7 @@ impl Component {
         Ok(())
     }
 
-    /// Whether it has ended by itself, and how.
+    /// Returns the exit status if the program has ended by itself.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         let status = self.child.try_wait().ok().flatten()?;
         self.dismiss_watcher();
@@ -126,7 +127,7 @@ impl Component {
         format!("last lines of {}:\n{}", self.name, tail.join("\n"))
     }
 
-    /// Asks it to stop, unless it has, without waiting for that.
+    /// Stops the program unless it has ended; does not wait for its end.
     pub(crate) fn stop(&mut self) {
         if self.exit_status().is_none() {
             self.watcher_stdin = None;

@@ -1,4 +1,4 @@
-//! Starts the control plane, waits until it can be used, and hands out ways to talk to it.
+//! Starts the control plane, waits until it is ready, and creates clients for it.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -16,18 +16,18 @@ use crate::kubectl::{self, KubectlOutput};
 use crate::objects::Objects;
 use crate::wait;
 
-/// What one slow machine under load may need; a failing program is noticed at once.
+/// The start limit on a slow host under load; a failing program is noticed at once.
 const START_LIMIT: Duration = Duration::from_secs(90);
 
-/// How long one question to a program that starts may take, before we ask again.
+/// How long one request to a starting program may take before a retry.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
 
-/// How often a start is tried again because somebody else took a port that was free before.
+/// How often a start is retried because another process took a free port.
 const PORT_ATTEMPTS: u32 = 5;
 
 const API_SERVER: &str = "kube-apiserver";
 
-/// What runs beside etcd and kube-apiserver.
+/// The programs that run in addition to etcd and kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts {
     /// What kube-controller-manager runs (its flag `--controllers`), if it runs. `*` makes service
@@ -40,7 +40,7 @@ pub struct Parts {
 impl Parts {
     /// The API alone: objects are stored and checked, and nothing happens to them.
     pub const API: Self = Self { controllers: None, scheduler: false };
-    /// The API, and what removes objects: everything else stays as it was written.
+    /// The API and the controllers that remove objects: all else stays as written.
     pub const API_AND_GARBAGE_COLLECTION: Self = Self {
         controllers: Some("garbage-collector-controller,namespace-controller"),
         scheduler: false,
@@ -63,7 +63,7 @@ pub struct ControlPlane {
     kubeconfig: PathBuf,
     kubectl: PathBuf,
     dir: PathBuf,
-    /// How its API server is started again.
+    /// The command that starts its API server again.
     api_server_command: (PathBuf, Vec<String>),
     api_port: u16,
     /// Last, so that it is dropped last.
@@ -142,15 +142,14 @@ impl ControlPlane {
         self.client_with_token(&self.credentials.admin.token)
     }
 
-    /// A client of an administrator that hands on every answer as it is: it asks once, whatever the
-    /// answer.
+    /// Returns an administrator's client that returns every response, without retries.
     pub fn client_without_retries(&self) -> Result<Client> {
         let mut config = self.config(&self.url, &self.credentials.admin.token)?;
         config.default_retry = false;
         Ok(Client::try_from(config)?)
     }
 
-    /// A client of somebody who is known, and may do nothing that is not granted to all.
+    /// Returns a client of a known user without any permission of its own.
     pub fn client_without_permissions(&self) -> Result<Client> {
         self.client_with_token(&self.credentials.unprivileged.token)
     }
@@ -185,8 +184,8 @@ impl ControlPlane {
         Ok(names)
     }
 
-    /// Established kinds are served, but discovery and OpenAPI, which kubectl asks first, follow a
-    /// moment later.
+    /// Waits until discovery and OpenAPI have the kinds of a CRD. Established kinds are served at
+    /// once, but discovery and OpenAPI, which kubectl reads first, follow a moment later.
     async fn wait_until_discoverable(&self, crd: &str) -> Result<()> {
         let path = "jsonpath={.spec.group} {.spec.versions[0].name} {.spec.names.plural}";
         let kind = self.kubectl(&["get", crd, "-o", path], None).await?.into_stdout()?;
@@ -214,7 +213,8 @@ impl ControlPlane {
         &self.kubeconfig
     }
 
-    /// A kubeconfig file of the product, whose requests are written down: see [`Self::audited_requests`].
+    /// Returns a kubeconfig file of the product, whose requests are audited: see
+    /// [`Self::audited_requests`].
     pub fn product_kubeconfig(&self) -> Result<PathBuf> {
         self.credentials.write_kubeconfig(&self.credentials.product, &self.url)
     }
@@ -225,7 +225,7 @@ impl ControlPlane {
         self.credentials.write_kubeconfig_as(&name, &self.credentials.product, &url)
     }
 
-    /// What the product has asked for so far; of watches, those that are over.
+    /// Returns the product's requests so far; of watches, those that have ended.
     pub fn audited_requests(&self) -> Result<Vec<AuditedRequest>> {
         audit::read_audit_log(&self.credentials.audit_log())
     }
@@ -235,12 +235,12 @@ impl ControlPlane {
         self.api_port
     }
 
-    /// Kills the API server as a crash would. What etcd has stays.
+    /// Kills the API server as a crash would. The data in etcd stay.
     pub fn kill_api_server(&mut self) {
         self.components.retain(|component| component.name() != API_SERVER);
     }
 
-    /// Starts the API server again, on the same port, and waits until it can be used.
+    /// Starts the API server again on the same port and waits until it is ready.
     pub async fn restart_api_server(&mut self) -> Result<()> {
         let (program, args) = self.api_server_command.clone();
         self.spawn(API_SERVER, &program, &args)?;
@@ -278,7 +278,7 @@ impl ControlPlane {
         Ok(config)
     }
 
-    /// Waits until the API server is ready and has made the namespace that everybody uses.
+    /// Waits until the API server is ready and has created the namespace `default`.
     async fn wait_for_api_server(&mut self) -> Result<()> {
         let client = self.client()?;
         self.wait_for_path(API_SERVER, &client, "/readyz").await?;
@@ -291,13 +291,13 @@ impl ControlPlane {
         self.wait_for_path(name, &client, "/healthz").await
     }
 
-    /// Waits until `path` answers. Ends early when a program does.
+    /// Waits until `path` answers. Ends early when a program ends.
     async fn wait_for_path(&mut self, name: &str, client: &Client, path: &str) -> Result<()> {
         let description = format!("{name} answers to {path}");
         let waited = wait::until(&description, START_LIMIT, async || {
             self.components.iter_mut().try_for_each(check_running)?;
             let request = http::Request::get(path).body(Vec::new())?;
-            // Whoever else may listen there takes the connection and then says nothing.
+            // Another process that listens there takes the connection and does not answer.
             let answer = tokio::time::timeout(PROBE_LIMIT, client.request_text(request)).await;
             Ok(answer.ok().and_then(Result::ok))
         });
@@ -308,7 +308,7 @@ impl ControlPlane {
         {
             return Err(error.context(component.log_tail()));
         }
-        Err(error) // says already what that program has printed
+        Err(error) // contains the output of that program already
     }
 }
 
@@ -317,12 +317,12 @@ impl Drop for ControlPlane {
         // All at once, and only then wait for each.
         self.components.iter_mut().for_each(Component::stop);
         self.components.clear();
-        // The sweeper would remove it as well, but whoever dropped us may look at once.
+        // The sweeper would remove it as well, but the caller may check at once.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Somebody else listens on a port that was free when we looked.
+/// Another process listens on a port that was free before.
 #[derive(Debug)]
 struct PortTaken(String);
 
@@ -342,7 +342,7 @@ fn check_running(component: &mut Component) -> Result<()> {
     bail!("{} ended by itself ({status}); {}", component.name(), component.log_tail())
 }
 
-/// Asks the system for all ports before it gives one back, so that they differ.
+/// Reserves all ports before it releases one, so that they differ.
 fn free_ports() -> Result<Ports> {
     let listen = || TcpListener::bind("127.0.0.1:0");
     let listeners = [listen()?, listen()?, listen()?, listen()?, listen()?];
@@ -367,7 +367,7 @@ struct Programs {
 }
 
 impl Programs {
-    /// Finds them in the cache, or builds them, which takes minutes.
+    /// Finds the programs in the cache, or builds them, which takes minutes.
     fn ensure_built() -> Result<Self> {
         let tools = Toolbox::from_env()?;
         Ok(Self {

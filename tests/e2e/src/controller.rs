@@ -1,4 +1,4 @@
-//! A running `karpenter controller`: a process of its own, as on a cluster.
+//! Runs `karpenter controller` as a process, as on a cluster.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -16,10 +16,10 @@ use crate::{product, wait};
 const ARGS: [&str; 4] =
     ["controller", "--provider=kwok", "--metrics-port=0", "--health-probe-port=0"];
 
-/// How long a process may take from its start until it can be asked.
+/// How long a process may take from its start until it answers.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest that an answer may take, before it counts as none.
+/// How long a response may take before it counts as missing.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A controller that ends when this is dropped, as by `kill -9`.
@@ -30,7 +30,7 @@ pub struct Controller {
     metrics: String,
 }
 
-/// An answer of one of its ports.
+/// A response of the probe or metrics port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpResponse {
     pub code: u16,
@@ -39,7 +39,7 @@ pub struct HttpResponse {
 
 impl Controller {
     /// Starts a controller on the cluster of the kubeconfig, with `args` added, and waits until its
-    /// probes can be asked. Its log is `<dir>/<name>.log`.
+    /// probes answer. Its log is `<dir>/<name>.log`.
     pub async fn start(
         name: &'static str,
         kubeconfig: &Path,
@@ -80,7 +80,7 @@ impl Controller {
         self.component.log()
     }
 
-    /// The records with this message.
+    /// Returns the log records with this message.
     pub fn log_records(&self, message: &str) -> Vec<Value> {
         let log = self.log();
         let records = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -92,18 +92,18 @@ impl Controller {
         self.component.signal(signal)
     }
 
-    /// Whether it has ended, and how.
+    /// Returns the exit status if the process has ended.
     pub fn exit_status(&mut self) -> Option<ExitStatus> {
         self.component.exit_status()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub async fn wait_until_ended(&mut self, limit: Duration) -> Result<ExitStatus> {
         let pid = self.pid();
         wait::until(&format!("process {pid} ends"), limit, async || Ok(self.exit_status())).await
     }
 
-    /// Fails if it has ended or panicked.
+    /// Fails if the process has ended or panicked.
     pub fn check_running(&mut self) -> Result<()> {
         if let Some(status) = self.exit_status() {
             bail!("the controller ended with {status}; {}", self.component.log_tail());
@@ -112,12 +112,12 @@ impl Controller {
         Ok(())
     }
 
-    /// Asks a probe, such as `/readyz`.
+    /// Requests a probe, such as `/readyz`.
     pub async fn probe(&self, path: &str) -> Result<HttpResponse> {
         http_get(&self.probes, path).await
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the readiness probe succeeds.
     pub async fn wait_until_ready(&self, limit: Duration) -> Result<()> {
         wait::until("the controller is ready", limit, async || {
             Ok((self.probe("/readyz").await?.code == 200).then_some(()))
@@ -125,7 +125,7 @@ impl Controller {
         .await
     }
 
-    /// The sum of a metric over all label sets that contain `labels`, such as `code="429"`.
+    /// Returns the sum of a metric over all label sets that contain `labels`, such as `code="429"`.
     pub async fn metric_sum(&self, name: &str, labels: &str) -> Result<f64> {
         let page = http_get(&self.metrics, "/metrics").await?;
         ensure!(page.code == 200, "metrics: {}", page.code);
@@ -138,7 +138,7 @@ impl Controller {
     }
 }
 
-/// One request of HTTP/1.1 on a connection of its own.
+/// Sends one HTTP/1.1 request on its own connection.
 async fn http_get(address: &str, path: &str) -> Result<HttpResponse> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;

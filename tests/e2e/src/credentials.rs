@@ -1,4 +1,4 @@
-//! Who may talk to the control plane: certificates, tokens, kubeconfig files.
+//! Creates the credentials of a control plane: certificates, tokens, kubeconfig files.
 //!
 //! All of it is made anew for each control plane and lives in its directory, which only the
 //! user can read.
@@ -36,7 +36,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes everything in `dir` that the programs need before they start.
+    /// Creates all files in `dir` that the programs need before they start.
     pub(crate) fn generate(dir: &Path) -> Result<Self> {
         let mut authority = CertificateParams::new(Vec::new())?;
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -139,7 +139,7 @@ impl Credentials {
         self.dir.join("audit-policy.json")
     }
 
-    /// What the product has asked for, one record per line.
+    /// The product's requests, one record per line.
     pub(crate) fn audit_log(&self) -> PathBuf {
         self.dir.join("audit.log")
     }
@@ -155,7 +155,7 @@ impl User {
     }
 }
 
-/// Other users of this machine can reach loopback, so tokens are not constants.
+/// Returns a random token: other users of this host can reach loopback.
 fn random_token() -> Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")

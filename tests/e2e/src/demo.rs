@@ -1,4 +1,4 @@
-//! A running `karpenter demo`, and kubectl on it.
+//! Runs `karpenter demo`, and kubectl on it.
 
 use std::fs::File;
 use std::io::Read as _;

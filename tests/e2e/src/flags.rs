@@ -1,4 +1,4 @@
-//! The command lines of the control plane.
+//! Returns the command lines of the control plane's programs.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) fn etcd(dir: &Path, ports: Ports) -> Vec<String> {
         format!("--listen-peer-urls={peers}"),
         format!("--initial-advertise-peer-urls={peers}"),
         format!("--initial-cluster=default={peers}"),
-        "--unsafe-no-fsync".to_owned(), // nobody will want this data back
+        "--unsafe-no-fsync".to_owned(), // the data is not needed after a crash
         "--log-level=warn".to_owned(),
     ]
 }
@@ -62,7 +62,7 @@ pub(crate) fn apiserver(
         ),
     ];
     if !service_accounts {
-        // Nobody makes the service accounts that this plugin wants each pod to have.
+        // No controller creates the service accounts that this plugin requires of each pod.
         flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
     flags
@@ -91,7 +91,7 @@ pub(crate) fn scheduler(kubeconfig: &Path, credentials: &Credentials, ports: Por
     common_flags(kubeconfig, credentials, ports.scheduler)
 }
 
-/// What both have that work through the API server: where it is, where they answer to probes.
+/// Returns the common flags of the controller manager and the scheduler.
 fn common_flags(kubeconfig: &Path, credentials: &Credentials, port: u16) -> Vec<String> {
     let kubeconfig = kubeconfig.display();
     vec![
@@ -99,7 +99,7 @@ fn common_flags(kubeconfig: &Path, credentials: &Credentials, port: u16) -> Vec<
         format!("--authentication-kubeconfig={kubeconfig}"),
         format!("--authorization-kubeconfig={kubeconfig}"),
         "--leader-elect=false".to_owned(), // there is one of each
-        // Thousands of pods are made and bound, and nobody else is to be spared.
+        // Thousands of pods are created and bound, and there are no other clients to protect.
         "--kube-api-qps=2000".to_owned(),
         "--kube-api-burst=2000".to_owned(),
         "--bind-address=127.0.0.1".to_owned(),

@@ -1,4 +1,4 @@
-//! Runs kubectl the way a user would, apart from the user's own settings.
+//! Runs kubectl as a user would, but without the user's own settings.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// What kubectl printed, and whether it was content.
+/// The output and the exit status of a kubectl run.
 #[derive(Debug, Clone)]
 pub struct KubectlOutput {
     /// The arguments, for messages.
@@ -18,7 +18,7 @@ pub struct KubectlOutput {
 }
 
 impl KubectlOutput {
-    /// What it printed, or an error with its complaint.
+    /// Returns its stdout, or an error with its stderr.
     pub fn into_stdout(self) -> Result<String> {
         if !self.status.success() {
             bail!("kubectl {} failed ({}): {}", self.args, self.status, self.stderr.trim_end());
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     let pipe = child.stdin.take();
     let feed = async {
         if let (Some(mut pipe), Some(text)) = (pipe, stdin) {
-            // A kubectl that does not want to read on says itself why.
+            // A kubectl that stops reading reports the reason itself.
             let _ = pipe.write_all(text.as_bytes()).await;
         }
     };

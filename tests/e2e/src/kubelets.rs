@@ -1,4 +1,4 @@
-//! Kubelets for the nodes that the KWOK provider makes.
+//! Simulates kubelets for the nodes that the KWOK provider creates.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,7 +19,7 @@ pub struct Kubelets {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Nodes and pods that start in a moment: what tests wait for is the product.
+/// Returns a pace with short starts and stops of nodes and pods.
 pub fn quick_timing() -> Pace {
     let millis = |from, to| Duration::from_millis(from)..Duration::from_millis(to);
     Pace {

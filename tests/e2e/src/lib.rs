@@ -1,5 +1,5 @@
-//! A real Kubernetes control plane for tests: etcd and kube-apiserver, and on request
-//! kube-controller-manager and kube-scheduler, on loopback, gone when the test process is gone.
+//! Runs a real Kubernetes control plane for tests: etcd and kube-apiserver, and optionally
+//! kube-controller-manager and kube-scheduler, on loopback, stopped with the test process.
 //!
 //! ```text
 //! test process ── ControlPlane ──┬── etcd ◄── kube-apiserver ◄── kube-controller-manager
@@ -7,12 +7,12 @@
 //!      └─────────────────────────┘                  └── Client, kubectl, Objects
 //! ```
 //!
-//! Most tests share one control plane per test binary ([`SharedControlPlane`]) and use object names of their
-//! own. The programs are built by `xtask::tools` the first time.
+//! Most tests share one control plane per test binary ([`SharedControlPlane`]) and use object names
+//! of their own. The programs are built by `xtask::tools` the first time.
 //!
-//! [`cluster`] is all of it with the product on it: the controller as a process of its own, and
-//! kubelets for the nodes that it makes. The rest knows nothing of Karpenter: it starts the API, and
-//! tests bring CRDs and objects.
+//! [`cluster`] has the controller on it: as a process of its own, with kubelets for the nodes that
+//! it creates. The rest knows nothing of Karpenter: it starts the API, and tests bring CRDs and
+//! objects.
 //!
 //! Invariant: everything listens on 127.0.0.1, and nothing outlives the test process, however
 //! that ends (see [`component`]).

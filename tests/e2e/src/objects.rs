@@ -1,7 +1,7 @@
 //! Creates and changes objects of any kind from plain manifests.
 //!
-//! For tests of admission: the body goes to the API server exactly as it was written, also what
-//! no type of ours could hold, and what the API server says against it comes back as it is.
+//! For tests of admission: the body goes to the API server exactly as it was written, also if no
+//! type of ours could hold it, and the response is returned unchanged.
 
 use kube::api::{DeleteParams, GetParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind, Request};
@@ -26,7 +26,7 @@ impl std::fmt::Display for ApiError {
     }
 }
 
-/// A manifest in YAML as a value.
+/// Parses a YAML manifest.
 ///
 /// # Panics
 ///
@@ -87,7 +87,7 @@ impl Objects {
         self.send(requests.delete(&name, &DeleteParams::default())).await.map(drop)
     }
 
-    /// Where objects of its kind and namespace are, and its name (empty if it has none).
+    /// Returns the path of an object's kind and namespace, and its name or "".
     async fn resource_and_name(&self, object: &Value) -> Result<(Request, String), ApiError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let version = text("/apiVersion").unwrap_or_default();
@@ -102,7 +102,7 @@ impl Objects {
         Ok((Request::new(path), text("/metadata/name").unwrap_or_default().to_owned()))
     }
 
-    /// The object with the resource version of what is there, unless it brings its own.
+    /// Returns the object with the stored resource version, unless it has one.
     async fn with_current_version(
         &self,
         requests: &Request,

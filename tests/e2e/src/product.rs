@@ -1,4 +1,4 @@
-//! The product's own binary, built when the first test asks for it.
+//! Runs the product's own binary, which the first test builds.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result, bail};
 
-/// Runs `run_karpenter` with these arguments and returns what it printed to stdout.
+/// Runs `karpenter` with these arguments and returns its stdout.
 pub fn run_karpenter(args: &[&str]) -> Result<String> {
     let output = Command::new(karpenter_binary()?)
         .args(args)
@@ -26,7 +26,7 @@ pub fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Cargo does not build another package's binary for a test, so this asks it to.
+/// Returns the path of `karpenter`, built on first use: Cargo does not build it for tests.
 pub fn karpenter_binary() -> Result<&'static Path> {
     static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BINARY.get_or_init(|| build_karpenter().map_err(|error| format!("{error:#}")));

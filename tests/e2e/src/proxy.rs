@@ -1,4 +1,4 @@
-//! A wire between a client and the API server that tests can cut.
+//! Proxies connections to the API server, which tests can cut.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Passes bytes on, both ways, until it is told otherwise. Gone when it is dropped.
+/// Passes bytes on in both directions until it is cut or dropped.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
-    /// Whoever sees it change hangs up.
+    /// Each connection closes when this value changes.
     disconnects: Arc<watch::Sender<u32>>,
     _accepting: JoinSet<()>,
 }
@@ -40,12 +40,12 @@ impl Proxy {
         self.port
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     pub fn open_connections(&self) -> usize {
         self.disconnects.receiver_count()
     }
 
-    /// Hangs up on all connections that are open. New ones are taken.
+    /// Closes all open connections. New ones are accepted.
     pub fn cut_connections(&self) {
         self.disconnects.send_modify(|cuts| *cuts += 1);
     }

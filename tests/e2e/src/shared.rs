@@ -1,14 +1,14 @@
-//! One control plane for all tests of a test binary.
+//! Shares one control plane among all tests of a test binary.
 
 use anyhow::{Result, anyhow};
 use tokio::sync::OnceCell;
 
 use crate::control_plane::{ControlPlane, Parts};
 
-/// Starts when the first test asks for it and stops with the process.
+/// A control plane that starts on first use and stops with the process.
 ///
 /// ```ignore
-/// static CONTROL_PLANE: Shared = Shared::new(Parts::API);
+/// static CONTROL_PLANE: SharedControlPlane = SharedControlPlane::new(Parts::API);
 ///
 /// let client = CONTROL_PLANE.get().await?.client()?;
 /// ```

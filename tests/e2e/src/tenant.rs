@@ -1,5 +1,5 @@
-//! A part of a cluster that one test has for itself: a namespace, a node class, a NodePool, and a
-//! label that keeps its pods on its nodes.
+//! Gives one test its own part of a cluster: a namespace, a node class, a NodePool, and a label
+//! that keeps its pods on its nodes.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -22,13 +22,13 @@ use crate::cluster::Cluster;
 use crate::control_plane::ControlPlane;
 use crate::wait;
 
-/// How long one step of a scenario may take on a machine that is busy.
+/// How long one step of a scenario may take on a busy host.
 pub const STEP_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The label of nodes by which a test knows its own.
+/// The label that identifies the nodes of a test.
 const OWNER_LABEL: &str = "e2e";
 
-/// Of one test, by the name of the test.
+/// The part of a cluster that belongs to one test, by its name.
 #[derive(Clone)]
 pub struct TestTenant {
     pub name: String,
@@ -42,18 +42,18 @@ impl Debug for TestTenant {
 }
 
 impl TestTenant {
-    /// A site of the shared cluster, without a NodePool.
+    /// Creates a tenant in the shared cluster, without a NodePool.
     pub async fn in_shared_cluster(name: &str) -> Result<(&'static Cluster, Self)> {
         let cluster = Cluster::shared().await?;
         Ok((cluster, Self::create_in(&cluster.plane, name).await?))
     }
 
-    /// A site of a cluster.
+    /// Creates a tenant in a cluster.
     pub async fn create_in(plane: &ControlPlane, name: &str) -> Result<Self> {
         let tenant = Self { name: name.to_owned(), client: plane.client()? };
         let namespace = json!({"metadata": {"name": name}});
         tenant.create::<Namespace>(&tenant.cluster_api(), namespace).await?;
-        // Without it pods are refused, and whoever makes them tries again ever more slowly.
+        // Without it the API server rejects pods, and controllers retry ever more slowly.
         let accounts: Api<ServiceAccount> = tenant.namespaced_api();
         wait::until("a service account", STEP_TIMEOUT, async || {
             Ok(accounts.get_opt("default").await?)
@@ -62,7 +62,7 @@ impl TestTenant {
         Ok(tenant)
     }
 
-    /// Objects of a kind in the site's namespace.
+    /// Returns the API of a kind in the tenant's namespace.
     pub fn namespaced_api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -71,7 +71,7 @@ impl TestTenant {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Objects of a kind of the whole cluster.
+    /// Returns the API of a kind in the whole cluster.
     pub fn cluster_api<K>(&self) -> Api<K>
     where
         K: Resource,
@@ -88,19 +88,19 @@ impl TestTenant {
         Ok(api.create(&PostParams::default(), &object).await?)
     }
 
-    /// Creates the site's node class and NodePool. What `template` says is added to the pool's
-    /// template, as a merge patch would.
+    /// Creates the tenant's node class and NodePool. Merges `template` into the pool's template, as
+    /// a merge patch would.
     pub async fn create_pool(&self, template: Value) -> Result<NodePool> {
         self.create_pool_with_class(json!({}), template).await
     }
 
-    /// The same with a node class of this spec.
+    /// Creates the node class with this spec, and the NodePool.
     pub async fn create_pool_with_class(&self, class: Value, template: Value) -> Result<NodePool> {
         let name = &self.name;
         let class = json!({"metadata": {"name": name}, "spec": class});
         self.create::<KwokNodeClass>(&self.cluster_api(), class).await?;
         let pool = json!({"metadata": {"name": name}, "spec": {
-            // Nothing goes but what the test lets go.
+            // Only nodes that the test disrupts are removed.
             "disruption": {"consolidateAfter": "Never"},
             "template": {
                 "metadata": {"labels": {OWNER_LABEL: name}},
@@ -120,8 +120,8 @@ impl TestTenant {
         Ok(pools.patch(name, &PatchParams::default(), &patch).await?)
     }
 
-    /// Creates a Deployment whose pods run on the site's nodes only. What `pod` says is added to the
-    /// spec of its pods.
+    /// Creates a Deployment whose pods run only on the tenant's nodes. Adds the fields of `pod` to
+    /// the spec of its pods.
     pub async fn create_deployment(
         &self,
         replicas: usize,
@@ -147,7 +147,7 @@ impl TestTenant {
         self.create(&self.namespaced_api::<Deployment>(), deployment).await
     }
 
-    /// What makes every pod of [`Self::create_deployment`] want a node of its own.
+    /// Returns a pod anti-affinity for [`Self::create_deployment`]: one pod per node.
     pub fn one_pod_per_node(&self) -> Value {
         json!({"affinity": {"podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [{
@@ -157,12 +157,12 @@ impl TestTenant {
         }}})
     }
 
-    /// The site's NodeClaims.
+    /// Lists the tenant's NodeClaims.
     pub async fn list_claims(&self) -> Result<Vec<NodeClaim>> {
         self.list_own(&self.cluster_api()).await
     }
 
-    /// The site's nodes.
+    /// Lists the tenant's nodes.
     pub async fn list_nodes(&self) -> Result<Vec<Node>> {
         self.list_own(&self.cluster_api()).await
     }
@@ -176,12 +176,12 @@ impl TestTenant {
         Ok(found.items)
     }
 
-    /// The site's pods.
+    /// Lists the tenant's pods.
     pub async fn list_pods(&self) -> Result<Vec<Pod>> {
         Ok(self.namespaced_api::<Pod>().list(&ListParams::default()).await?.items)
     }
 
-    /// Waits until so many pods run, and no other pod is there. Returns them.
+    /// Waits until exactly `count` pods exist and run. Returns them.
     pub async fn wait_for_running_pods(&self, count: usize) -> Result<Vec<Pod>> {
         wait::until(&format!("{count} pods of {} run", self.name), STEP_TIMEOUT, async || {
             let pods = self.list_pods().await?;
@@ -191,12 +191,12 @@ impl TestTenant {
         .await
     }
 
-    /// Waits until the first claim is there. Returns it.
+    /// Waits until a NodeClaim exists. Returns it.
     pub async fn wait_for_claim(&self) -> Result<NodeClaim> {
         wait::until("a NodeClaim", STEP_TIMEOUT, async || Ok(self.list_claims().await?.pop())).await
     }
 
-    /// Waits until there is neither a NodeClaim nor a Node of these names.
+    /// Waits until these NodeClaims and their Nodes are deleted.
     pub async fn wait_until_deleted(&self, claims: &[NodeClaim], limit: Duration) -> Result<()> {
         let names: BTreeSet<_> = claims.iter().map(kube::ResourceExt::name_any).collect();
         let nodes: BTreeSet<_> = claims.iter().filter_map(claim_node_name).collect();
@@ -220,7 +220,7 @@ impl TestTenant {
         Ok(())
     }
 
-    /// Waits for a status of a condition of the claim. Returns the claim.
+    /// Waits until a condition of the claim has a status. Returns the claim.
     pub async fn wait_for_condition(
         &self,
         claim: &str,
@@ -249,19 +249,19 @@ impl TestTenant {
     }
 }
 
-/// The condition of a claim as it is written; null if there is none.
+/// Returns the condition of a claim as JSON; null if there is none.
 pub fn claim_condition(claim: &NodeClaim, kind: &str) -> Value {
     let status = serde_json::to_value(&claim.status).unwrap_or_default();
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
 }
 
-/// The node of a claim, once it is known.
+/// Returns the node name of a claim, if it is set.
 pub fn claim_node_name(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref()?.node_name.as_deref()
 }
 
-/// The node that a pod is on, if it is.
+/// Returns the node name of a pod; empty if it is not bound.
 pub fn pod_node_name(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }

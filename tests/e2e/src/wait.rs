@@ -1,14 +1,14 @@
-//! Waiting for something outside this process to come true, without blocking other tasks.
+//! Waits until a condition outside this process is true, without blocking other tasks.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use xtask::host::Stopwatch;
 
-/// Asks `probe` until it has an answer.
+/// Calls `probe` until it returns a value.
 ///
-/// An `Err` is not "not yet": it ends the waiting at once. A probe that is never content fails
-/// with `what` it was that did not come true.
+/// An `Err` is not "not yet": it ends the waiting at once. A probe that returns no value in time
+/// fails with `description`.
 pub async fn until<T>(
     description: &str,
     limit: Duration,

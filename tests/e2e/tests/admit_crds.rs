@@ -1,4 +1,4 @@
-//! Admission of custom resources by the real API server.
+//! Tests the admission of custom resources by the real API server.
 
 use anyhow::Result;
 use karpenter_e2e::{Parts, SharedControlPlane, parse_manifest};

@@ -1,4 +1,4 @@
-//! What the product prints is what a real cluster takes: CRDs, their columns, converted manifests.
+//! Tests that a real cluster takes the product's output: CRDs, their columns, converted manifests.
 
 use anyhow::{Context as _, Result};
 use karpenter_e2e::product::{run_karpenter, workspace};
@@ -6,7 +6,7 @@ use karpenter_e2e::{ControlPlane, Parts, SharedControlPlane};
 
 static CONTROL_PLANE: SharedControlPlane = SharedControlPlane::new(Parts::API);
 
-/// The control plane with the AWS CRDs, applied as the README says.
+/// Returns the control plane with the AWS CRDs, applied as in the README.
 async fn control_plane_with_crds() -> Result<&'static ControlPlane> {
     let control_plane = CONTROL_PLANE.get().await?;
     control_plane.apply_crds(&run_karpenter(&["crds"])?).await?;

@@ -1,7 +1,7 @@
-//! Every schema and CEL case of the API, answered by a real API server.
+//! Runs every schema and CEL case of the API on a real API server.
 //!
-//! The same tables run on the embedded API in `crates/karpenter/tests/admission.rs`; here the two
-//! have to say the same, word for word.
+//! The same tables run on the embedded API in `crates/karpenter/tests/admission.rs`; here both APIs
+//! must return the same messages, word for word.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use karpenter_e2e::{ApiError, ControlPlane, Objects};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Requests under way at once; the API server is one process on this machine.
+/// Concurrent requests; the API server is one process on this host.
 const CONCURRENCY: usize = 8;
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn check_tables(set: CrdSet, tables: &[(&str, &str)]) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with the answers to these rows, one after the other.
+/// Returns the problems of these rows, which run one after the other.
 async fn find_problems(
     kinds: Arc<Vec<CustomKind>>,
     objects: Objects,
@@ -86,9 +86,9 @@ async fn find_problems(
     problems
 }
 
-/// Where the embedded admission says something else than the API server. The order in which the
-/// API server lists errors changes from call to call, so words are compared, not texts; what was
-/// stored is compared as far as both know it.
+/// Returns the difference between the embedded admission and the API server, if any. The order in
+/// which the API server lists errors changes from call to call, so words are compared, not texts;
+/// stored objects are compared as far as both know them.
 fn find_difference(real: Result<&Value, &str>, ours: Result<&Value, &str>) -> Option<String> {
     let words = |text: &str| {
         let is_mark = |c: char| c.is_whitespace() || matches!(c, ',' | '[' | ']');

@@ -1,4 +1,4 @@
-//! What the embedded API has to answer, asked of a real API server.
+//! Runs the conformance scripts of the embedded API on a real API server.
 //!
 //! The same scripts run on the embedded API in `crates/apiserver/tests/conformance.rs`, against the
 //! recordings that this test compares with, or, with `cargo xtask conformance --record`, writes.

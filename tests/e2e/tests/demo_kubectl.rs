@@ -1,4 +1,4 @@
-//! The demo as a user meets it: the real kubectl on the embedded API.
+//! Tests of the demo from the user's side: the real kubectl on the embedded API.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -36,7 +36,7 @@ async fn start_demo() -> Result<Demo> {
     Demo::start(&["--scenario", &path, "--speed", "20"]).await
 }
 
-/// Runs kubectl; it has to succeed and to print all of `parts`.
+/// Runs kubectl; it must succeed and print all of `parts`.
 async fn expect_output(
     demo: &Demo,
     args: &[&str],
@@ -156,7 +156,7 @@ async fn kubectl_works_on_the_demo() -> Result<()> {
     let gone = ["wait", "--for=delete", "pods", "-l", "app=web", "--timeout=60s"];
     expect_output(&demo, &gone, None, &[]).await?;
 
-    // A namespace goes with what is in it.
+    // A namespace is deleted with its objects.
     expect_output(
         &demo,
         &["create", "-f", "-"],
@@ -184,7 +184,7 @@ async fn the_demo_api_rejects_a_wrong_token() -> Result<()> {
     Ok(())
 }
 
-/// What is created from the command line alone. kubectl sends it as protobuf.
+/// Objects created from the command line alone. kubectl sends them as protobuf.
 const COMMANDS: &[&str] = &[
     "deployment web --image=shop/web:1 --replicas=2 --port=80",
     "configmap settings --from-literal=colour=blue",
@@ -203,12 +203,12 @@ const COMMANDS: &[&str] = &[
     "namespace third",
 ];
 
-/// The words of a command; a space within a word is written as one that does not break.
+/// Returns the words of a command; a no-break space stands for a space within a word.
 fn split_words(command: &str) -> Vec<String> {
     command.split(' ').map(|word| word.replace('\u{a0}', " ")).collect()
 }
 
-/// An object without what differs from one to the next, and without what controllers add.
+/// Returns an object without generated fields and controllers' additions.
 fn without_generated_fields(object: &str) -> Result<Value> {
     let mut object: Value = serde_json::from_str(object)?;
     let uid = object["metadata"]["uid"].as_str().unwrap_or("-").to_owned();
@@ -246,7 +246,7 @@ async fn kubectl_create_and_kubectl_apply_give_equal_objects() -> Result<()> {
     for command in COMMANDS {
         let words = split_words(command);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        // What is within a job comes after the options.
+        // The command of a job follows the options.
         let (command, rest) = match words.iter().position(|word| *word == "--") {
             Some(at) => words.split_at(at),
             None => (&words[..], &[][..]),

@@ -1,4 +1,4 @@
-//! The control plane itself: it starts, it is a real one, and nothing of it is left behind.
+//! Tests of the control plane itself: it starts, it is a real one, and it leaves nothing behind.
 
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -107,7 +107,7 @@ async fn the_scheduler_binds_a_pod_to_a_ready_node() -> Result<()> {
           containers: [{name: web, image: web, resources: {requests: {cpu: '1'}}}]
         ",
     );
-    // Refused until the controller manager has made the default service account.
+    // The API server rejects the pod until the default service account exists.
     wait::until("the pod is admitted", LIMIT, async || Ok(objects.create(&pod).await.ok())).await?;
     let bound = wait::until("the pod is bound", LIMIT, async || {
         let pod = objects.get(&pod).await?;
@@ -174,7 +174,7 @@ async fn a_killed_test_process_leaves_nothing_behind() -> Result<()> {
     wait::until("its files are gone", LIMIT, async || Ok((!dir.exists()).then_some(()))).await
 }
 
-/// Whether a process runs. One that has ended, but that nobody has waited for, does not.
+/// Returns whether a process runs. A zombie, which its parent has not waited for, does not.
 fn is_alive(pid: u32) -> bool {
     if let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state follows the program's name, which is in parentheses.

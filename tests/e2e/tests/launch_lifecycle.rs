@@ -1,5 +1,5 @@
-//! From a pending pod to a running one, and from a deleted claim to nothing: the product as a
-//! process on a real control plane.
+//! Tests of the controller as a process on a real control plane: from a pending pod to a running
+//! one, and from a deleted claim to no objects.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -155,7 +155,7 @@ async fn the_termination_grace_period_overrides_pdbs() -> Result<()> {
     Ok(())
 }
 
-/// A budget that lets no pod of the site go; its name.
+/// Creates a budget that forbids eviction of the tenant's pod; returns its name.
 async fn create_pdb(tenant: &TestTenant) -> Result<String> {
     let budgets: Api<PodDisruptionBudget> = tenant.namespaced_api();
     let budget = json!({"metadata": {"name": "all"}, "spec": {
@@ -223,7 +223,7 @@ async fn a_node_is_initialized_once_its_startup_taints_are_removed() -> Result<(
     let nodes: Api<Node> = tenant.cluster_api();
     let node = claim_node_name(&claim).unwrap_or_default();
     wait::until("the taint goes", STEP_TIMEOUT, async || {
-        // The node controller writes taints as well, so this may have to look again.
+        // The node controller writes taints as well, so this may have to retry.
         let mut node = nodes.get(node).await?;
         let taints = node.spec.as_mut().and_then(|spec| spec.taints.as_mut());
         taints.context("it has taints")?.retain(|taint| taint.key != "e2e.test/starting");
@@ -243,7 +243,7 @@ async fn an_unregistered_claim_is_deleted_after_the_registration_timeout() -> Re
     let deployment = tenant.create_deployment(1, "1", json!({})).await?;
     let name = tenant.wait_for_claim().await?.name_any();
     tenant.wait_for_condition(&name, "Launched", "True").await?;
-    // Nobody needs it any more, or another claim would come.
+    // Without this, the Deployment would get another claim.
     tenant
         .namespaced_api::<Deployment>()
         .delete(&deployment.name_any(), &DeleteParams::default())
@@ -253,7 +253,7 @@ async fn an_unregistered_claim_is_deleted_after_the_registration_timeout() -> Re
     })
     .await?;
 
-    // A quarter of an hour cannot be waited for: the claim says that it has passed.
+    // A test cannot wait a quarter of an hour: the claim's status is set back.
     let claims: Api<NodeClaim> = tenant.cluster_api();
     wait::until("the time has passed", STEP_TIMEOUT, async || {
         let mut claim = serde_json::to_value(claims.get(&name).await?)?;

@@ -1,4 +1,4 @@
-//! The product as a process: how it starts, who leads, and what it survives.
+//! Tests of the product as a process: start, leadership, and recovery.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -139,7 +139,7 @@ async fn lease_holder(plane: &ControlPlane) -> Result<String> {
     lease.spec.and_then(|spec| spec.holder_identity).context("somebody holds it")
 }
 
-/// Whether somebody works: a new NodePool gets its hash.
+/// Checks that a controller reconciles: a new NodePool gets its hash.
 async fn check_reconciles(plane: &ControlPlane, name: &str) -> Result<()> {
     let pool = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
@@ -197,7 +197,7 @@ async fn the_controller_survives_cut_connections() -> Result<()> {
     tenant.wait_for_running_pods(6).await?;
     assert_eq!(tenant.list_claims().await?.len(), 6, "none is there twice");
 
-    // What happens while nobody watches is seen afterwards.
+    // Changes during the downtime are observed afterwards.
     let claim = tenant.wait_for_claim().await?;
     tenant.delete_claim(&claim).await?;
     proxy.cut_connections();

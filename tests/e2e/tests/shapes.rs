@@ -1,5 +1,5 @@
-//! The table of kinds that the embedded API reads is that of the pinned Kubernetes, and objects that its
-//! clients write are read as they are meant.
+//! Tests that the embedded API's table of kinds is that of the pinned Kubernetes, and that the API
+//! decodes the objects of its clients correctly.
 
 use std::fs;
 use std::process::Command;

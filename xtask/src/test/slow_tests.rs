@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-/// What a test binary may take; more is worth a line.
+/// The longest time of a test binary that is not reported.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
 
-/// Reads along with `cargo test`.
+/// Collects slow test binaries from the output of `cargo test`.
 #[derive(Debug, Default)]
 pub(super) struct SlowTests {
     running_binary: String,
@@ -15,7 +15,7 @@ pub(super) struct SlowTests {
 }
 
 impl SlowTests {
-    /// Looks at one line of output.
+    /// Reads one line of output.
     pub(super) fn read_line(&mut self, line: &str) {
         let line = strip_colors(line);
         let line = line.trim();
@@ -43,7 +43,8 @@ impl SlowTests {
     }
 }
 
-/// `unittests src/lib.rs (target/debug/deps/karpenter_api-0123)` as `karpenter_api src/lib.rs`.
+/// Returns `karpenter_api src/lib.rs` for `unittests src/lib.rs
+/// (target/debug/deps/karpenter_api-0123)`.
 fn binary_label(binary: &str) -> String {
     let (source, path) = binary.split_once(" (").unwrap_or((binary, ""));
     let source = source.trim_start_matches("unittests ");
@@ -52,13 +53,13 @@ fn binary_label(binary: &str) -> String {
     format!("{name} {source}").trim().to_owned()
 }
 
-/// The time at the end of `test result: ok. 3 passed; …; finished in 1.25s`.
+/// Parses the time at the end of `test result: ok. 3 passed; …; finished in 1.25s`.
 fn parse_duration(line: &str) -> Option<Duration> {
     let (_, took) = line.strip_prefix("test result: ")?.rsplit_once("finished in ")?;
     Duration::try_from_secs_f64(took.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The line without colours, which CI systems like to force on.
+/// Returns the line without colours, which CI systems like to force on.
 fn strip_colors(line: &str) -> String {
     let mut parts = line.split('\x1b');
     let first = parts.next().unwrap_or_default().to_owned();

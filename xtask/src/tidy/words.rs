@@ -1,4 +1,4 @@
-//! The banned words, and where a text contains one.
+//! Finds banned words in texts and identifiers.
 
 use anyhow::{Context as _, Result, bail};
 

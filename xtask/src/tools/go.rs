@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{host, process};
 
-/// No paths of this machine in the result, and nothing about the checkout around the module.
+/// No paths of this host in the result, and nothing about the checkout around the module.
 pub(super) const FLAGS: &[&str] = &["-trimpath", "-buildvcs=false"];
 
 /// What the user's own Go settings must not change.
@@ -20,7 +20,7 @@ pub(super) const ENV: &[(&str, &str)] = &[
     ("CGO_ENABLED", "0"), // no C compiler needed
 ];
 
-/// A module, and the Go that builds it.
+/// A Go module, with the Go that builds it.
 pub(super) struct GoModule<'a> {
     pub(super) go: &'a Path,
     pub(super) module: PathBuf,
@@ -37,7 +37,7 @@ impl GoModule<'_> {
     }
 }
 
-/// Fails, saying what to install, if `go` is missing or too old for the module.
+/// Fails with an install hint if `go` is missing or too old.
 pub(super) fn check_go_version(source: &GoModule<'_>, label: &str) -> Result<()> {
     let needed = required_version(&source.module)?;
     let wanted = version_text(needed);
@@ -80,7 +80,7 @@ pub(super) fn build(
     process::output(command).map(drop)
 }
 
-/// The folder of the sources of a module that `source` needs.
+/// Returns the source folder of a module that `source` depends on.
 pub(super) fn module_sources(source: &GoModule<'_>, spare: &Path, module: &str) -> Result<PathBuf> {
     let mut command = source.command();
     command.envs(go_folders(host::var, spare));
@@ -89,13 +89,13 @@ pub(super) fn module_sources(source: &GoModule<'_>, spare: &Path, module: &str) 
     Ok(PathBuf::from(String::from_utf8_lossy(&printed).trim()))
 }
 
-/// Where Go keeps things, as far as neither the user nor Go itself says so: Go knows no place
-/// without `HOME`, and fails.
+/// Returns folders for Go's files where neither the user nor `HOME` sets them: without `HOME`, Go
+/// knows no folder and fails.
 fn go_folders(
     var: impl Fn(&str) -> Option<OsString>,
     spare: &Path,
 ) -> impl Iterator<Item = (&'static str, PathBuf)> {
-    // Modules go below `GOPATH`, unless `GOMODCACHE` says otherwise.
+    // Modules go below `GOPATH`, unless `GOMODCACHE` is set.
     let unset = ["GOPATH", "GOCACHE"].map(|name| {
         (var("HOME").is_none() && var(name).is_none())
             .then(|| (name, spare.join(name.to_ascii_lowercase())))
@@ -103,7 +103,7 @@ fn go_folders(
     unset.into_iter().flatten()
 }
 
-/// The version in the module's `go` line.
+/// Returns the version in the module's `go` line.
 fn required_version(module: &Path) -> Result<[u32; 3]> {
     let path = module.join("go.mod");
     let text =
@@ -113,7 +113,7 @@ fn required_version(module: &Path) -> Result<[u32; 3]> {
         .with_context(|| format!("no `go` line in {}", path.display()))
 }
 
-/// `1.26.8`, `go1.26.8` or `devel go1.27-abc Mon …` as numbers.
+/// Parses `1.26.8`, `go1.26.8` or `devel go1.27-abc Mon …` into numbers.
 fn parse_version(text: &str) -> Option<[u32; 3]> {
     let start = text.find("go1.").map_or(0, |at| at + 2);
     let numbers = text[start..].split(|c: char| !c.is_ascii_digit() && c != '.').next()?;

@@ -1,4 +1,4 @@
-//! The cache, with shell scripts in place of Go.
+//! Tests of the cache of built programs, with shell scripts in place of Go.
 
 use std::fs;
 use std::path::Path;

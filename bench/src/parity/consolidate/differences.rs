@@ -1,4 +1,4 @@
-//! What several runs of upstream allow.
+//! Finds where our consolidation commands leave the range of upstream's runs.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,18 +13,18 @@ pub(super) enum Difference {
     Commands { ours: Vec<String>, upstream: Vec<String> },
     /// The search `best` saves less.
     SavesLess { ours: f64, highest: f64 },
-    /// After all commands are carried out, the bill is higher.
+    /// Our bill is higher after all commands are carried out.
     HigherPrice { ours: f64, upstream: f64 },
-    /// Commands do not come to an end.
+    /// New commands appear without end.
     NeverSettles { rounds: usize },
-    /// A pod that ran has no place any more.
+    /// Pods that ran have no node any more.
     PodsWithoutNode { pods: Vec<String> },
 }
 
 /// Sums of the same prices in another order differ in the last digits.
 const ROUNDING: f64 = 1e-9;
 
-/// Where our decisions are none that upstream might have made, or worse ones.
+/// Returns where our decisions leave the range of upstream's runs.
 pub(super) fn find_differences(
     same: &ConsolidationDecision,
     best: &ConsolidationDecision,
@@ -44,8 +44,9 @@ pub(super) fn find_differences(
     differences
 }
 
-/// Which of the empty nodes go when a budget does not allow all of them is drawn by upstream's map
-/// order: whether as many go, each of which goes in some run. All choices are more than the runs show.
+/// Whether our empty nodes are a choice that upstream could make.
+/// When a budget does not allow all of them, upstream's map order draws which ones go: as many must
+/// go, each of which goes in some run. There are more choices than the runs show.
 fn is_choice_of_empty_nodes(ours: &[Command], runs: &[ConsolidationDecision]) -> bool {
     let [ours] = ours else { return false };
     let mut going = BTreeSet::new();
@@ -59,7 +60,7 @@ fn is_choice_of_empty_nodes(ours: &[Command], runs: &[ConsolidationDecision]) ->
     ours.method == "empty" && ours.candidates.iter().all(|node| going.contains(node))
 }
 
-/// Whether carrying everything out ends worse than with upstream.
+/// Returns how our settled cluster is worse than upstream's.
 pub(super) fn settling_differences(
     ours: &SettledCluster,
     upstream: &SettledCluster,
@@ -81,7 +82,7 @@ pub(super) fn settling_differences(
     differences
 }
 
-/// Whether the commands are the same but for the last digits of their savings.
+/// Whether the commands are equal, except for rounding of their savings.
 pub(super) fn equal_commands(a: &[Command], b: &[Command]) -> bool {
     let same = |(a, b): (&Command, &Command)| {
         (&a.method, &a.decision, &a.candidates, &a.replacements)
@@ -95,7 +96,7 @@ fn command_texts(commands: &[Command]) -> Vec<String> {
     commands.iter().map(command_text).collect()
 }
 
-/// A command in a line.
+/// Formats a command as one line.
 fn command_text(command: &Command) -> String {
     let Command { method, decision, candidates, replacements, savings, .. } = command;
     let one = |replacement: &crate::consolidation::Replacement| {

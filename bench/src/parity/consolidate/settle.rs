@@ -1,7 +1,8 @@
-//! Carries commands out on a snapshot, again and again until there are none.
+//! Carries commands out on a snapshot until there are none.
 //!
-//! Pods of a node that goes move to where the command saw room for them, a node that comes is the
-//! cheapest of its claim, and what waits without any command is placed by the side's own provisioning.
+//! Pods of a removed node move to the node that the command planned for them, a new node is the
+//! cheapest of its claim, and the side's own provisioning places the pods that wait when there is
+//! no command.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,23 +23,23 @@ use mutable_snapshot::MutableSnapshot;
 /// More rounds than any cluster here needs.
 const ROUNDS_MAX: usize = 60;
 
-/// Whose decisions.
+/// The side that decides.
 pub(super) enum Side<'a> {
     Ours(&'a Path),
     Upstream(&'a Path),
 }
 
-/// How it ends.
+/// The cluster after the last round.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SettledCluster {
     /// US dollars per hour.
     pub(super) price: f64,
     pub(super) nodes: usize,
-    /// How often something was carried out.
+    /// How many rounds carried something out.
     pub(super) rounds: usize,
-    /// Whether nothing more would be.
+    /// Whether the last round found nothing to do.
     pub(super) is_settled: bool,
-    /// Pods without a node.
+    /// The pods that have no node at the end.
     pub(super) pods_without_node: BTreeSet<String>,
 }
 
@@ -146,7 +147,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The values that a requirement's text leaves: `key In [a b]`.
+/// Whether the requirement `key` in text form (`key In [a b]`) allows `value`.
 fn requirement_allows(requirements: &[String], key: &str, value: &str) -> Result<bool> {
     let Some(rest) = requirements.iter().find_map(|text| text.strip_prefix(key)?.strip_prefix(' '))
     else {

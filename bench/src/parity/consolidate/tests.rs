@@ -1,3 +1,5 @@
+//! Tests of the consolidation comparison: differences, settling and the mutable snapshot.
+
 use serde_json::json;
 
 use super::differences::{Difference, find_differences, settling_differences};

@@ -19,7 +19,7 @@ pub trait HasConditions {
     /// The conditions as they are; reading fills nothing in.
     fn conditions(&self) -> &[Condition];
 
-    /// Takes hold of the conditions with these dependents of `Ready` and fills in what is missing.
+    /// Returns the condition set with these dependents of `Ready`, adding missing ones.
     fn condition_set_with(
         &mut self,
         dependents: &'static [&'static str],
@@ -52,36 +52,36 @@ macro_rules! has_conditions {
 has_conditions!(NodePool, NodeClaim, NodeOverlay, Ec2NodeClass, KwokNodeClass);
 
 impl NodePool {
-    /// Takes hold of the pool's conditions and fills in what is missing.
+    /// Returns the pool's condition set, adding missing conditions.
     pub fn condition_set(&mut self, now: Timestamp) -> ConditionSet<'_> {
         self.condition_set_with(NODEPOOL_DEPENDENTS, now)
     }
 }
 
 impl NodeClaim {
-    /// Takes hold of the claim's conditions and fills in what is missing.
+    /// Returns the claim's condition set, adding missing conditions.
     pub fn condition_set(&mut self, now: Timestamp) -> ConditionSet<'_> {
         self.condition_set_with(NODECLAIM_DEPENDENTS, now)
     }
 }
 
 impl NodeOverlay {
-    /// Takes hold of the overlay's conditions and fills in what is missing.
+    /// Returns the overlay's condition set, adding missing conditions.
     pub fn condition_set(&mut self, now: Timestamp) -> ConditionSet<'_> {
         self.condition_set_with(NODEOVERLAY_DEPENDENTS, now)
     }
 }
 
 impl KwokNodeClass {
-    /// Takes hold of the class's conditions and fills in what is missing.
+    /// Returns the class's condition set, adding missing conditions.
     pub fn condition_set(&mut self, now: Timestamp) -> ConditionSet<'_> {
         self.condition_set_with(KWOK_NODE_CLASS_DEPENDENTS, now)
     }
 }
 
 impl Ec2NodeClass {
-    /// Takes hold of the class's conditions and fills in what is missing; whether capacity
-    /// reservations count depends on gate ReservedCapacity.
+    /// Returns the class's condition set, adding missing conditions.
+    /// Whether capacity reservations count depends on gate ReservedCapacity.
     pub fn condition_set(&mut self, reserved_capacity: bool, now: Timestamp) -> ConditionSet<'_> {
         self.condition_set_with(ec2_node_class_dependents(reserved_capacity), now)
     }

@@ -1,3 +1,5 @@
+//! Tests of condition sets: changes of conditions, and the root `Ready`.
+
 use super::*;
 use crate::conditions::{
     DRIFTED, INITIALIZED, LAUNCHED, NODE_CLASS_READY, NODECLAIM_DEPENDENTS, NODEPOOL_DEPENDENTS,

@@ -2,7 +2,7 @@
 
 use super::{AMI_FAMILIES, Ec2NodeClassSpec};
 
-/// Family of a class that names its images by hand.
+/// Family of a class that selects its images manually.
 pub const CUSTOM: &str = "Custom";
 /// Amazon Linux 2023.
 pub const AL2023: &str = "AL2023";

@@ -13,7 +13,7 @@ mod text;
 pub use text::{DurationError, format_duration, parse_duration};
 
 /// A duration field that is written in Go form whatever form was read, such as
-/// `terminationGracePeriod`: `90m` comes back as `1h30m0s`.
+/// `terminationGracePeriod`: `90m` is written as `1h30m0s`.
 #[derive(Clone, Debug)]
 pub struct Duration {
     value: Result<SignedDuration, DurationError>,
@@ -22,7 +22,7 @@ pub struct Duration {
 }
 
 impl Duration {
-    /// Takes any text; [`Self::value`] tells whether it is a duration.
+    /// Takes any text; [`Self::value`] returns whether it is a duration.
     pub fn parse(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { value: parse_duration(&text), text }
@@ -107,7 +107,7 @@ pub struct NillableDuration {
 const NEVER: &str = "Never";
 
 impl NillableDuration {
-    /// Takes any text; [`Self::value`] tells whether it is a duration.
+    /// Takes any text; [`Self::value`] returns whether it is a duration.
     pub fn parse(text: impl Into<String>) -> Self {
         let text = text.into();
         let value = if text == NEVER { Ok(None) } else { parse_duration(&text).map(Some) };

@@ -12,7 +12,8 @@ const NAME_MAX: usize = 63;
 const LABEL_VALUE_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
 
-/// What is wrong with a qualified name: an optional DNS prefix with a slash, then a name.
+/// Returns the errors of a qualified name.
+/// That is an optional DNS prefix with a slash, then a name.
 pub fn qualified_name_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>()[..] {
@@ -42,7 +43,7 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a label value; the empty text is a value.
+/// Returns the errors of a label value; the empty text is valid.
 pub fn label_value_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > LABEL_VALUE_MAX {
@@ -54,7 +55,7 @@ pub fn label_value_errors(text: &str) -> Vec<String> {
     errors
 }
 
-/// What is wrong with a lower-case DNS-1123 subdomain.
+/// Returns the errors of a lower-case DNS-1123 subdomain.
 pub fn subdomain_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if text.len() > SUBDOMAIN_MAX {

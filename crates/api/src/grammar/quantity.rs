@@ -46,7 +46,7 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// Takes any text; [`Self::value`] tells whether it is a quantity.
+    /// Takes any text; [`Self::value`] returns whether it is a quantity.
     pub fn parse(text: impl Into<String>) -> Self {
         Self::from_text(text.into(), false)
     }

@@ -12,11 +12,12 @@ use serde_json::{Map, Value};
 use super::type_model::{KUBELET_CONFIGURATION, StructType, ValueType};
 use crate::grammar::{Amount, QuantityError, parse_duration};
 
-/// Most unknown keys that are listed; a document of junk must not make a message of megabytes.
+/// The most unknown keys that are reported.
+/// A document of junk must not make a message of megabytes.
 const UNKNOWN_KEYS_MAX: usize = 100;
 
-/// What is wrong with `config` as a KubeletConfiguration: one error of type, or else every unknown
-/// key.
+/// Returns the errors of `config` as a KubeletConfiguration.
+/// One error of type, or else every unknown key.
 pub(super) fn errors(config: &Map<String, Value>) -> Vec<String> {
     let mut decoder = Decoder::default();
     // The keys of the outermost object come sorted, those inside as they are stored.
@@ -40,7 +41,7 @@ struct Decoder {
     unknown_keys: Vec<String>,
 }
 
-/// Where in the document the decoder is, in both notations that messages use.
+/// The position in the document, in both notations that messages use.
 #[derive(Clone, Copy)]
 struct DecodePath<'a> {
     /// Name of the innermost Go struct.
@@ -51,7 +52,7 @@ struct DecodePath<'a> {
     json_path: &'a str,
 }
 
-/// Ends the decoding with that message.
+/// The message of an error that ends the decoding.
 type DecodeFailure = String;
 
 impl Decoder {
@@ -155,7 +156,8 @@ fn check_nanos(value: &Value) -> Result<(), DecodeFailure> {
     ))
 }
 
-/// A quantity is read from the JSON text of any value, so `5` is one and `true` is a bad one.
+/// Checks a quantity, which is read from the JSON text of any value.
+/// So `5` is one and `true` is an invalid one.
 fn check_quantity(value: &Value) -> Result<(), DecodeFailure> {
     match value {
         Value::String(text) => check_parsed(text.trim().parse::<Amount>()),
@@ -209,7 +211,7 @@ fn go_type(value_type: &ValueType) -> &'static str {
     }
 }
 
-/// The Go name without its package.
+/// Returns the Go name without its package.
 fn unqualified_name(go: &'static str) -> &'static str {
     go.rsplit('.').next().unwrap_or(go)
 }

@@ -1,4 +1,4 @@
-//! The twelve settings that Karpenter itself works with, in their types (spec 10 §6.6).
+//! Parses the twelve kubelet settings that Karpenter itself uses (spec 10 §6.6).
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub const MANAGED_KEYS: [&str; 12] = [
     "cpuCFSQuota",
 ];
 
-/// The settings that Karpenter takes part in. Absent maps and lists are empty.
+/// The kubelet settings that Karpenter uses. Absent maps and lists are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedSettings {
     /// Addresses of the cluster's DNS servers.
@@ -61,14 +61,14 @@ pub enum MaxPods {
     Expression(String),
 }
 
-/// A setting is not of its type. Configurations that passed
-/// [`check_structure`](super::check_structure) never get here.
+/// A setting has the wrong type.
+/// Configurations that passed [`check_structure`](super::check_structure) never get here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("spec.kubelet.{0} is not of its type")]
 pub struct ManagedSettingError(&'static str);
 
 impl ManagedSettings {
-    /// Reads the settings; `null` counts as absent.
+    /// Parses the settings; `null` counts as absent.
     pub fn parse(config: &Map<String, Value>) -> Result<Self, ManagedSettingError> {
         let read = SettingReader(config);
         Ok(Self {

@@ -65,7 +65,7 @@ fn check_eviction(config: &Map<String, Value>, errors: &mut Vec<String>) {
     }
 }
 
-/// A threshold is a percentage or a quantity, and not negative.
+/// Returns why a text is no percentage or quantity from zero on.
 fn threshold_problem(value: &str) -> Option<&'static str> {
     const NEITHER: &str = "must be a percentage or a resource quantity";
     if let Some(percentage) = value.strip_suffix('%') {
@@ -98,7 +98,7 @@ fn check_eviction_pairs(config: &Map<String, Value>, errors: &mut Vec<String>) {
     }
 }
 
-/// A reservation that is no quantity may be an expression, so only its sign is looked at.
+/// A reservation that is no quantity may be an expression, so only its sign is checked.
 fn check_reservations(config: &Map<String, Value>, errors: &mut Vec<String>) {
     for field in ["kubeReserved", "systemReserved"] {
         for (resource, value) in texts(config, field) {

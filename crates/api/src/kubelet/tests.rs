@@ -1,3 +1,5 @@
+//! Tests of the checks of `spec.kubelet`, and of the managed settings.
+
 use serde_json::json;
 
 use super::*;
@@ -242,7 +244,7 @@ fn managed_settings_are_read_in_their_types() {
     assert_eq!(managed, expected);
 }
 
-/// Whoever reads the managed settings relies on step 1 having refused what cannot be read.
+/// Readers of the managed settings rely on step 1 to reject invalid values.
 #[test]
 fn unparsable_managed_settings_fail_the_structural_check() {
     let unreadable = [

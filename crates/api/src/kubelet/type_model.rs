@@ -1,9 +1,10 @@
-//! What a KubeletConfiguration of Kubernetes 1.36 may hold (spec 10 §6.6): every key with its type.
+//! The type model of KubeletConfiguration in Kubernetes 1.36: every key with its type (spec 10
+//! §6.6).
 //!
 //! The names of Go types are there because the decoder's messages name them, and users search for
 //! those messages.
 
-/// The type of one value.
+/// The type of a value in a KubeletConfiguration.
 #[derive(Debug)]
 pub(super) enum ValueType {
     /// A string; the Go type has a name of its own where only some values make sense.
@@ -28,14 +29,14 @@ pub(super) enum ValueType {
     Struct(&'static StructType),
 }
 
-/// An object with known keys.
+/// A Go struct: an object with known keys.
 #[derive(Debug)]
 pub(super) struct StructType {
     pub(super) go: &'static str,
     pub(super) fields: &'static [StructField],
 }
 
-/// One known key.
+/// One key of an object, with its type.
 #[derive(Debug)]
 pub(super) struct StructField {
     pub(super) name: &'static str,

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Taint;
 
 use crate::taints;
 
-/// Any kind: no controller has looked at the object yet.
+/// Any kind: no controller has reconciled the object yet.
 pub const AWAITING_RECONCILIATION: &str = "object is awaiting reconciliation";
 
 /// NodePool: its node class does not exist.
@@ -105,7 +105,7 @@ pub fn requires_new_capacity(new: usize, total: usize, failed: usize) -> String 
     format!("{new}/{total} virtual pods required new capacity, {failed} failed")
 }
 
-/// CapacityBuffer: all `total` virtual pods fit on what is there.
+/// CapacityBuffer: all `total` virtual pods fit on existing nodes.
 pub fn fits_existing_capacity(total: usize) -> String {
     format!("All {total} virtual pods fit on existing capacity")
 }

@@ -85,9 +85,9 @@ fn check_requirements(spec: &NodeClaimTemplateSpec, provider: &Provider, finding
     }
 }
 
-/// Durations and quantities that match their pattern and still mean nothing, such as `9999999h`.
-/// Upstream cannot read such an object at all; here it is one pool that is not valid
-/// (spec 10 §15.1).
+/// Reports durations and quantities that are out of range, such as `9999999h`.
+/// They match their pattern. Upstream cannot read such an object at all; here it is one NodePool
+/// that is not valid (spec 10 §15.1).
 fn check_durations_and_quantities(spec: &NodePoolSpec, findings: &mut Findings) {
     let mut check = |field: &str, error: Option<DurationError>| {
         if let Some(error) = error {

@@ -83,7 +83,7 @@ impl Provider {
     /// Why users may not use the label, if they may not.
     ///
     /// Unlike the CEL rule of the schema (spec 10 §1.6) this wants a dot before a restricted
-    /// domain and looks at keys with a slash only.
+    /// domain and applies to keys with a slash only.
     pub fn restricted_label(&self, key: &str) -> Option<String> {
         if self.is_well_known_label(key) {
             return None;

@@ -4,7 +4,7 @@ use super::{Findings, Provider};
 use crate::grammar::{label_value_errors, parse_bound, qualified_name_errors};
 use crate::requirement::{OPERATORS, OverlayRequirement, Requirement};
 
-/// The parts of a requirement that the check looks at, whichever kind it is from.
+/// The parts of a requirement that are validated, whichever kind it is from.
 #[derive(Clone, Copy, Debug)]
 pub struct RequirementView<'a> {
     /// Label key as written.
@@ -39,8 +39,8 @@ impl<'a> From<&'a OverlayRequirement> for RequirementView<'a> {
     }
 }
 
-/// Values that the provider does not know, beside others that it does. They are left out; whoever
-/// validates logs them as an error (spec 10 §11.2.3).
+/// Values that the provider does not know, beside others that it does.
+/// They are left out and logged as an error (spec 10 §11.2.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredValues {
     /// Label key, normalised.
@@ -76,7 +76,8 @@ pub fn requirement(requirement: RequirementView<'_>, provider: &Provider) -> Fin
     findings
 }
 
-/// Looks at the values of a label whose values are fixed. Only `In` can miss all of them.
+/// Checks the values of a label whose values are fixed.
+/// Only `In` can miss all of them.
 fn check_well_known_values(
     requirement: RequirementView<'_>,
     provider: &Provider,
@@ -107,7 +108,7 @@ fn check_well_known_values(
     }
 }
 
-/// Looks at how many values an operator needs.
+/// Checks how many values an operator needs.
 fn check_values(requirement: RequirementView<'_>, findings: &mut Findings) {
     let RequirementView { key, operator, values, min_values } = requirement;
     if operator == "In" && values.is_empty() {

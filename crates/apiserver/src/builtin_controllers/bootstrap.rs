@@ -1,4 +1,4 @@
-//! What a cluster has before anybody asks for anything.
+//! Creates the objects that a new cluster or namespace has.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::builtin_controllers;
 use crate::registry::ServedResource;
 use crate::verbs::create;
 
-/// Makes what every cluster has.
+/// Creates the objects that every new cluster has.
 pub(crate) fn create_cluster_defaults(state: &mut State) {
     for (group, plural, object) in cluster_default_objects() {
         if let Some(served) = state.registry.get(group, "v1", plural) {
@@ -19,8 +19,8 @@ pub(crate) fn create_cluster_defaults(state: &mut State) {
     }
 }
 
-/// The namespaces, priority classes and the service that an API server makes for itself, in an
-/// order in which they can be created, each with its group and plural.
+/// Returns the namespaces, priority classes and the service of a new cluster. Each comes with its
+/// group and plural, and the order is one in which they can be created.
 fn cluster_default_objects() -> Vec<(&'static str, &'static str, Value)> {
     let namespace = |name: &str| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -68,7 +68,7 @@ fn kubernetes_service() -> Value {
     })
 }
 
-/// What every namespace gets.
+/// Creates the objects that every namespace has: a ServiceAccount and a ConfigMap.
 pub(super) fn create_namespace_defaults(state: &mut State, namespace: &str) {
     let metadata = json!({"name": "default", "namespace": namespace});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
@@ -87,7 +87,7 @@ pub(super) fn create_namespace_defaults(state: &mut State, namespace: &str) {
     }
 }
 
-/// Creates an object that is known to be right, unless it is there.
+/// Creates a valid object unless it exists.
 fn create_if_missing(state: &mut State, served: &Arc<ServedResource>, mut object: Value) {
     if served.decode(&mut object).is_ok() {
         let _there_already =

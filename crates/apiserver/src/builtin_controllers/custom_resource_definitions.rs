@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions: which names they get, what is served, and the end of their objects.
+//! Serves CustomResourceDefinitions: accepts names, sets conditions, and deletes the custom objects
+//! with a definition.
 
 use std::sync::Arc;
 
@@ -39,7 +40,8 @@ pub(super) fn on_stored(state: &mut State, id: &ResourceId, key: &ObjectKey) {
     }
 }
 
-/// The last object of a definition that is ending may have gone.
+/// Finishes the deletion of a terminating CRD whose last object may have been removed. Stops
+/// serving the kind if the CRD itself was removed.
 pub(super) fn on_removed(
     state: &mut State,
     id: &ResourceId,
@@ -63,7 +65,7 @@ pub(super) fn on_removed(
     let _ = key;
 }
 
-/// Serves every version that says so.
+/// Serves the versions of a CRD that have `served: true`.
 fn serve_versions(state: &mut State, crd: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]));
@@ -77,7 +79,7 @@ fn serve_versions(state: &mut State, crd: &Value) {
     }
 }
 
-/// The kind in every version that is served.
+/// Returns the custom resource in every version with `served: true`.
 pub(crate) fn served_versions(crd: &Value) -> Vec<ServedResource> {
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
     versions
@@ -176,7 +178,7 @@ fn add_finalizer(crd: &mut Value) {
     }
 }
 
-/// Deletes the objects of a definition that is ending; lets it go when there are none.
+/// Deletes the objects of a terminating CRD; removes its finalizer when none is left.
 fn finish_deletion(state: &mut State, id: &ResourceId, key: &ObjectKey, crd: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, plural) = (text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["plural"]));

@@ -1,4 +1,4 @@
-//! Events are kept for an hour after their last write, as kube-apiserver keeps them by default.
+//! Removes Events an hour after their last write, which is the default of kube-apiserver.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use crate::store::{ObjectKey, ResourceId};
 
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
 
-/// Writes of events, oldest first. An event that was written again is in it more than once; the
-/// last time counts.
+/// The writes of Events, oldest first. An Event that was written again is in the queue more than
+/// once; its last write counts.
 #[derive(Debug, Default)]
 pub(crate) struct EventTtlQueue(VecDeque<EventWrite>);
 
@@ -44,7 +44,7 @@ fn is_event(id: &ResourceId) -> bool {
     &*id.plural == "events" && matches!(&*id.group, "" | "events.k8s.io")
 }
 
-/// Removes what is too old. It costs nothing while nothing is.
+/// Removes Events that are older than the TTL. Without such an Event it costs nothing.
 pub(crate) fn expire_events(state: &mut State) {
     let oldest = state.environment.now().saturating_sub(EVENT_TTL).unwrap_or(Timestamp::MIN);
     while let Some(write) = state.event_ttl.pop_before(oldest) {

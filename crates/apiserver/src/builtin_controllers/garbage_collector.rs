@@ -1,4 +1,5 @@
-//! Owner references: dependents go when their last owner has gone.
+//! The garbage collector deletes dependents whose last owner was removed, and handles the
+//! foreground and orphan finalizers.
 
 use serde_json::Value;
 
@@ -9,7 +10,7 @@ use crate::store::{ObjectKey, ResourceId, StoredObject};
 use crate::verbs::delete::{FOREGROUND, ORPHAN};
 use crate::verbs::options::{DeleteOptions, Propagation};
 
-/// An object was written that has owners, or is ending.
+/// Processes a written object that has owners or is terminating.
 pub(super) fn on_stored(state: &mut State, id: &ResourceId, key: &ObjectKey) {
     let Some(object) = current_object(state, id, key) else {
         return;
@@ -28,7 +29,7 @@ pub(super) fn on_stored(state: &mut State, id: &ResourceId, key: &ObjectKey) {
     }
 }
 
-/// An object is gone: its dependents may have no owner left, and its owner may have waited for it.
+/// Collects the dependents of a removed object, and finishes owners that waited for it.
 pub(super) fn on_removed(
     state: &mut State,
     id: &ResourceId,
@@ -48,7 +49,7 @@ pub(super) fn on_removed(
     }
 }
 
-/// Deletes an object all of whose owners are gone; drops references to those that are.
+/// Deletes an object without living owners, or drops its references to removed ones.
 fn collect_orphaned(state: &mut State, id: &ResourceId, key: &ObjectKey, object: &Value) {
     let references = object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     if references.is_empty() {
@@ -85,8 +86,8 @@ fn propagation_from_finalizers(object: &Value) -> Propagation {
     }
 }
 
-/// Whether the owner is there under that uid. An owner of a kind that nobody serves is taken to
-/// live: the real collector waits for such a kind to appear.
+/// Returns whether the owner exists with the uid of the reference. An owner of a kind that the API
+/// does not serve counts as existing: the real garbage collector waits for such a kind to appear.
 fn owner_exists(state: &State, owner: &Value, dependent: &ObjectKey) -> bool {
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
     let (group, version) = text("apiVersion").rsplit_once('/').unwrap_or(("", text("apiVersion")));
@@ -122,7 +123,7 @@ fn delete_dependents(state: &mut State, owner: &Value) {
     }
 }
 
-/// An owner in foreground deletion goes when nothing that blocks it is left.
+/// Removes the foreground finalizer of an owner without blocking dependents.
 fn finish_foreground_deletion(state: &mut State, id: &ResourceId, key: &ObjectKey) {
     let Some(object) = current_object(state, id, key) else {
         return;
@@ -163,7 +164,7 @@ fn orphan_dependents(state: &mut State, owner: &Value) {
     }
 }
 
-/// Takes the finalizer off.
+/// Removes a finalizer from the object, if it has it.
 fn remove_finalizer(state: &mut State, id: &ResourceId, key: &ObjectKey, finalizer: &str) {
     let Some(mut object) = current_object(state, id, key) else {
         return;

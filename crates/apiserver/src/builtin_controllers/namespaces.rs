@@ -1,4 +1,5 @@
-//! What every namespace has in it, and how namespaces end.
+//! The namespace controller creates the default objects of a namespace and empties a terminating
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub(super) fn on_stored(state: &mut State, id: &ResourceId, key: &ObjectKey, cre
     }
 }
 
-/// Something has gone; it may have been the last thing in a namespace that is ending.
+/// Finalizes the namespace of a removed object if it was the last one in it.
 pub(super) fn on_removed(state: &mut State, key: &ObjectKey) {
     let namespace = key.namespace();
     if !namespace.is_empty() {
@@ -33,7 +34,7 @@ pub(super) fn on_removed(state: &mut State, key: &ObjectKey) {
     }
 }
 
-/// Deletes all that is in the namespace. Pods take their time.
+/// Deletes all objects of a namespace. Pods stay for their grace period.
 fn delete_contents(state: &mut State, namespace: &str) {
     let options =
         DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
@@ -46,7 +47,7 @@ fn delete_contents(state: &mut State, namespace: &str) {
     }
 }
 
-/// Says in the status of a namespace that is ending what it waits for.
+/// Sets conditions on a terminating namespace that report the remaining objects and finalizers.
 fn set_deletion_conditions(state: &mut State, namespace: &str) {
     let (id, key) = (ResourceId::new("", "namespaces"), ObjectKey::new("", namespace));
     let left = contents(state, namespace);

@@ -1,4 +1,4 @@
-//! The aggregated form: all groups, or the core group, in one document.
+//! Aggregated discovery: all groups, or the core group, in one document.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::kinds::Subresource;
 use crate::registry::ServedResource;
 use crate::subresources::name;
 
-/// `/api` and `/apis`
+/// Returns the `APIGroupDiscoveryList` for `/api` (`core`) or `/apis`.
 pub(super) fn api_group_discovery_list(groups: &ApiGroups<'_>, core: bool) -> Value {
     let items: Vec<Value> = if core {
         groups.get("").map(group).into_iter().collect()

@@ -1,5 +1,6 @@
-//! What a real kube-apiserver 1.36 answers is recorded in `tests/recorded.txt`, one line per
-//! resource. Ours are the same lines in the same order, without what is not served.
+//! Tests of discovery against the recorded responses of a real kube-apiserver 1.36.
+//! `tests/recorded.txt` has one line per resource. The embedded API gives the same lines in the
+//! same order, except for resources that it does not serve.
 
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Lines of the aggregated form.
+/// Returns one line per resource and subresource of an aggregated document.
 fn aggregated_lines(document: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -71,7 +72,7 @@ fn aggregated_lines(document: &Value) -> Vec<String> {
     lines
 }
 
-/// Lines of the classic form.
+/// Returns one line per resource and subresource of an unaggregated document.
 fn unaggregated_lines(document: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let line = |resource: &Value| {

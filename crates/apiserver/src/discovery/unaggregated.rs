@@ -1,4 +1,4 @@
-//! The classic form: one document per group version.
+//! Unaggregated discovery: one document per group version.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -67,7 +67,7 @@ pub(super) fn resources(groups: &ApiGroups<'_>, group: &str, version: &str) -> O
     Some(list)
 }
 
-/// Tells clients, who know nothing else of it, when the stored form changes: a hash of the kind.
+/// Returns a hash of the kind, by which clients notice that its stored form changes.
 fn storage_version_hash(served: &ServedResource) -> String {
     let text = format!("{}/{}", served.api_version(), served.resource.kind);
     // FNV-1a, for which nothing has to be brought along.
@@ -92,7 +92,7 @@ fn resource(served: &ServedResource) -> Value {
     if !resource.categories.is_empty() {
         shown["categories"] = json!(resource.categories);
     }
-    // What is never stored has no form for it.
+    // Reviews are never stored, so they have no stored form.
     if !served.is_review() {
         shown["storageVersionHash"] = storage_version_hash(served).into();
     }

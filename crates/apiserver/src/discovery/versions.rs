@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 /// A version of an API. Sorts the most mature first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Version<'a> {
-    /// Names that say nothing of maturity come last.
+    /// Whether the name has no maturity, such as `v1beta1`; those come last.
     is_nonstandard: bool,
     rank: Option<Reverse<(Stage, u32, u32)>>,
     text: &'a str,

@@ -1,4 +1,4 @@
-//! Clients as they should not be, over real sockets on loopback.
+//! Tests of misbehaving clients, over real sockets on loopback.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -17,7 +17,7 @@ use super::*;
 use crate::service::MAX_BODY_BYTES;
 use crate::testing::environment::TestEnvironment;
 
-/// A server that runs as long as this lives, and what its clients know.
+/// A running server with its address and credentials; stops when dropped.
 struct TestServer {
     address: SocketAddr,
     token: String,

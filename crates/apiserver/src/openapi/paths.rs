@@ -1,4 +1,4 @@
-//! Paths and operations: which kind they are about, and which parameters they take.
+//! Builds the OpenAPI paths and operations: kinds, parameters and schemas of each.
 
 use std::collections::BTreeMap;
 
@@ -49,14 +49,14 @@ const DELETE_PARAMETERS: &[(&str, &str)] = &[
     ("propagationPolicy", "string"),
 ];
 
-/// `/api/v1` or `/apis/{group}/{version}`
+/// Returns `/api/v1` or `/apis/{group}/{version}`.
 pub(super) fn group_version_path(served: &ServedResource) -> String {
     let resource = &served.resource;
     let root = if resource.group.is_empty() { "/api" } else { "/apis" };
     format!("{root}/{}", api_version(&resource.group, &resource.version))
 }
 
-/// Adds the paths of a resource.
+/// Adds the paths of a resource with their operations.
 pub(super) fn add_resource_paths(paths: &mut BTreeMap<String, Value>, served: &ServedResource) {
     let resource = &served.resource;
     let (prefix, plural) = (group_version_path(served), &resource.plural);
@@ -134,7 +134,7 @@ pub(super) fn add_resource_paths(paths: &mut BTreeMap<String, Value>, served: &S
     }
 }
 
-/// What an operation is about.
+/// The kind that an operation reads or writes, with its schema.
 struct OperationTarget {
     schema: String,
     group_version_kind: Value,

@@ -1,4 +1,5 @@
-//! Schemas of kinds: from shapes for built-in ones, from definitions for custom ones.
+//! Builds the OpenAPI schemas: from the type model for built-in kinds, from the definition for
+//! custom ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +20,7 @@ pub(super) struct Schemas {
     types: &'static Types,
     names: BTreeMap<TypeId, &'static str>,
     by_name: BTreeMap<String, Value>,
-    /// Types that a schema refers to and that are to be described yet.
+    /// Types that a schema refers to and that have no schema yet.
     queue: Vec<TypeId>,
     described: BTreeSet<TypeId>,
 }
@@ -37,7 +38,7 @@ impl Default for Schemas {
     }
 }
 
-/// The name of the schema of a kind.
+/// Returns the name of the schema of a kind.
 pub(super) fn schema_name(served: &ServedResource) -> String {
     let resource = &served.resource;
     if served.custom().is_some() {
@@ -51,7 +52,7 @@ pub(super) fn schema_name(served: &ServedResource) -> String {
         .map_or_else(String::new, |(name, _)| name.to_owned())
 }
 
-/// The name of the schema of a kind that only subresources know.
+/// Returns the name of the schema of a kind that only subresources use.
 pub(super) fn subresource_schema_name(group: &str, version: &str, kind: &str) -> String {
     let package = match group.split('.').next().unwrap_or_default() {
         "" => "core",
@@ -142,7 +143,7 @@ impl Schemas {
         self.by_name
     }
 
-    /// The type where it stands: those with a name are referred to.
+    /// Returns a reference to a named type, or the schema of another type.
     fn reference_or_schema(&mut self, id: TypeId) -> Value {
         let named = self.types.granular_base(id).unwrap_or(id);
         match self.names.get(&named) {
@@ -267,7 +268,7 @@ impl Schemas {
     }
 }
 
-/// The schema that all values of this type share, with its name.
+/// Returns the name and the schema of a scalar type that has a shared schema.
 fn named_scalar_schema(scalar: Scalar) -> Option<(&'static str, Value)> {
     Some(match scalar {
         Scalar::Time => (
@@ -290,8 +291,8 @@ fn named_scalar_schema(scalar: Scalar) -> Option<(&'static str, Value)> {
     })
 }
 
-/// Adds what every object has to a schema of a definition, at its root and in objects within it.
-/// Depth is that of the schema, which a JSON parser has bounded.
+/// Adds apiVersion, kind and metadata to the schemas of objects. Those are the root and
+/// the objects embedded in it. The depth is that of the schema, which a JSON parser has bounded.
 fn add_object_fields(schema: &mut Value, is_root: bool) {
     let Some(fields) = schema.as_object_mut() else {
         *schema = json!({"type": "object"});

@@ -1,3 +1,5 @@
+//! Tests of the published OpenAPI documents: schemas, references, operations and the index hash.
+
 use serde_json::json;
 
 use super::*;

@@ -75,7 +75,7 @@ fn schema(newer: &Value) -> Value {
     let Some(newer) = newer.as_object() else {
         return json!({});
     };
-    // Fields without a type hold anything, and so does what is one of several.
+    // Fields without a type accept any value, and so do fields that accept one of several types.
     if newer.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true)) {
         let kept = [
             "description",

@@ -17,7 +17,7 @@ const COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// would else end every recursion over it.
 const DEPTH_MAX: usize = 128;
 
-/// Applies a JSON patch. It is refused as a whole if one operation does not apply.
+/// Applies a JSON patch, or rejects it as a whole if one operation fails.
 pub fn apply_json_patch(object: &Value, patch: &Value) -> Result<Value, StatusError> {
     let operations = match patch {
         Value::Array(operations) => &operations[..],
@@ -42,8 +42,8 @@ pub fn apply_json_patch(object: &Value, patch: &Value) -> Result<Value, StatusEr
     Ok(document.root)
 }
 
-/// Fields that no operation knows, each as a line of a warning or an error, by what the request
-/// asks for.
+/// Returns one message for each unknown field of an operation. The caller makes it a warning or an
+/// error, depending on the field validation of the request.
 pub fn json_patch_unknown_fields(patch: &Value) -> Vec<String> {
     let operations = patch.as_array().map_or(&[][..], Vec::as_slice);
     let unknown = operations.iter().enumerate().flat_map(|(i, operation)| {
@@ -120,7 +120,7 @@ impl Document {
         }
     }
 
-    /// Makes room for a value of some depth at a path.
+    /// Raises the possible depth of the document; `None` above `DEPTH_MAX`.
     fn reserve_depth(&mut self, path: &str, depth: usize) -> Option<()> {
         self.depth_max = self.depth_max.max(steps(path) + depth);
         (self.depth_max <= DEPTH_MAX).then_some(())

@@ -111,7 +111,7 @@ impl StrategicMerge<'_> {
         Ok(object)
     }
 
-    /// Merges the lists whose order the patch gives, and takes both out of the patch.
+    /// Merges the lists whose order the patch gives, and removes both from the patch.
     fn merge_ordered_lists(
         self,
         shape: TypeId,
@@ -239,7 +239,7 @@ impl StrategicMerge<'_> {
         rule.ok_or_else(|| self.unknown_field(shape, name))
     }
 
-    /// The rule of a list, with the type of its items.
+    /// Returns the merge rule of a list, with the type of its items.
     fn list_rule(self, shape: TypeId, name: &str) -> Result<FieldRule, StatusError> {
         let rule = self.field_rule(shape, name)?;
         let Type::List { items, .. } = self.types.get(rule.type_id) else {
@@ -331,7 +331,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// What is left of a new value: objects with a `$patch` are gone.
+/// Returns a new value without its directives; `None` for an object with `$patch`.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) if fields.contains_key(DIRECTIVE) => None,
@@ -401,7 +401,7 @@ fn not_a_list(value: &Value) -> StatusError {
     internal(format!("expected a []interface {{}}, but received a {received}"))
 }
 
-/// Errors that the API server does not tell apart from its own.
+/// Returns an error that the API server reports as an internal error.
 fn internal(message: String) -> StatusError {
     StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
 }

@@ -1,4 +1,4 @@
-//! Patches, against what Kubernetes does.
+//! Tests of patches against the behaviour of Kubernetes.
 
 mod recorded;
 
@@ -157,7 +157,7 @@ fn object() -> impl Strategy<Value = Value> {
     btree_map("[a-c]", data(), 0..4).prop_map(|map| map.into_iter().collect())
 }
 
-/// RFC 7386, section 2, word by word.
+/// Applies a merge patch literally as in RFC 7386, section 2.
 fn rfc_merge(target: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut target = if let Value::Object(target) = target { target } else { Map::new() };

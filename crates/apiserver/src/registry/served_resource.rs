@@ -1,4 +1,4 @@
-//! A resource, and what its kind does with an object at each step of a write.
+//! A served resource applies the rules of its kind at each step of a write.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::status::{StatusDetails, StatusError};
 use crate::store::{ResourceId, StringPairs};
 use crate::type_model::{self, Types};
 
-/// A resource with the types that its shape is found in.
+/// A resource that the API serves, with its types and rules.
 #[derive(Debug)]
 pub(crate) struct ServedResource {
     pub(crate) resource: Resource,
@@ -20,33 +20,33 @@ pub(crate) struct ServedResource {
     pub(crate) id: ResourceId,
     /// `"apiVersion":"v1","kind":"Pod"`: objects are stored without it.
     pub(crate) type_meta: String,
-    /// What `kubectl get` shows of a custom kind.
+    /// The columns that `kubectl get` shows of a custom kind.
     pub(crate) printer_columns: Vec<Value>,
     /// The `openAPIV3Schema` of a custom kind, for the published OpenAPI.
     pub(crate) schema: Value,
-    /// The names of custom fields that a field selector may name.
+    /// The custom fields that a field selector may name.
     pub(crate) selectable_fields: Vec<String>,
-    /// Whether objects are stored in the form of another group.
+    /// Whether this is `events.k8s.io`, whose objects are stored in the form of core events.
     is_events_group: bool,
     /// All versions in which the kind is served: `apps/v1`.
     pub(crate) api_versions: Vec<String>,
-    /// What an object of the kind is before anybody has written a field.
+    /// An empty object of the kind, with the fields that the server always writes.
     empty: Value,
-    /// `subresources.scale_paths` of a custom kind: where replicas and selector are found.
+    /// `subresources.scale` of a custom kind: the paths of replicas and selector.
     pub(crate) scale_paths: Value,
 }
 
-/// The built-in kinds share their types, custom ones have their own.
+/// The source of the types: shared by all built-in kinds, or of one custom kind.
 #[derive(Debug, Clone)]
 enum TypeSource {
     BuiltIn,
     Custom(Arc<Types>),
 }
 
-/// The fields that a write to the object itself cannot own.
+/// The fields that a write to the object can own: all but the status.
 const OWNABLE_BY_OBJECT_WRITE: OwnableFields<'static> = OwnableFields::AllExcept(&[&["status"]]);
 const OWNABLE_WITHOUT_STATUS_SUBRESOURCE: OwnableFields<'static> = OwnableFields::AllExcept(&[]);
-/// The fields that a write to the status cannot own.
+/// The fields that a write to the status can own: all but the spec.
 const OWNABLE_BY_STATUS_WRITE: OwnableFields<'static> = OwnableFields::AllExcept(&[&["spec"]]);
 const OWNABLE_BY_CUSTOM_STATUS_WRITE: OwnableFields<'static> =
     OwnableFields::AllExcept(&[&["spec"], &["metadata"]]);
@@ -64,19 +64,19 @@ impl ServedResource {
     fn new(resource: Resource, types: TypeSource, mut empty: Value) -> Self {
         empty["apiVersion"] = api_version(&resource.group, &resource.version).into();
         empty["kind"] = (*resource.kind).into();
-        let is_new_event = is_events_group_event(&resource);
+        let is_events_group = is_events_group_event(&resource);
         // Events are stored once, and served in two groups.
-        let group = if is_new_event { "" } else { &*resource.group };
+        let group = if is_events_group { "" } else { &*resource.group };
         let id = ResourceId::new(group, &resource.plural);
         let version = json!(api_version(&resource.group, &resource.version));
         let type_meta = format!("\"kind\":{},\"apiVersion\":{version}", json!(&*resource.kind));
         Self {
-            api_versions: if is_new_event || is_core_event(&resource) {
+            api_versions: if is_events_group || is_core_event(&resource) {
                 vec!["v1".to_owned(), "events.k8s.io/v1".to_owned()]
             } else {
                 vec![api_version(&resource.group, &resource.version)]
             },
-            is_events_group: is_new_event,
+            is_events_group,
             resource,
             types,
             id,
@@ -96,7 +96,7 @@ impl ServedResource {
         }
     }
 
-    /// Calls `then` with what managed fields have to know of this resource.
+    /// Calls `then` with the endpoint of this resource or subresource.
     pub(crate) fn with_endpoint<T>(
         &self,
         subresource: Option<Subresource>,
@@ -104,7 +104,7 @@ impl ServedResource {
     ) -> T {
         let api_version = self.api_version();
         let api_versions: Vec<&str> = self.api_versions.iter().map(String::as_str).collect();
-        let owned = match (subresource, self.has_subresource(Subresource::Status)) {
+        let ownable = match (subresource, self.has_subresource(Subresource::Status)) {
             (Some(Subresource::Status), _) if self.custom().is_some() => {
                 OWNABLE_BY_CUSTOM_STATUS_WRITE
             }
@@ -119,7 +119,7 @@ impl ServedResource {
             kind: &self.resource.kind,
             api_versions: &api_versions,
             subresource: subresource.map_or("", crate::subresources::name),
-            ownable: owned,
+            ownable,
             empty: &self.empty,
         })
     }
@@ -132,29 +132,29 @@ impl ServedResource {
         self.resource.subresources.contains(&subresource)
     }
 
-    /// What a failure says of an object of this resource.
+    /// Returns the `details` of a status error about an object of this resource.
     pub(crate) fn status_details<'a>(&'a self, name: &'a str) -> StatusDetails<'a> {
         StatusDetails { group: &self.resource.group, kind: &self.resource.plural, name }
     }
 
-    /// As [`ServedResource::status_details`], for failures that name the kind.
+    /// As [`ServedResource::status_details`], for errors that name the kind.
     pub(crate) fn status_details_of_kind<'a>(&'a self, name: &'a str) -> StatusDetails<'a> {
         StatusDetails { group: &self.id.group, kind: &self.resource.kind, name }
     }
 
-    /// Whether an object has another form when it is stored.
+    /// Returns whether objects are stored in another form.
     pub(crate) fn converts_for_storage(&self) -> bool {
         self.is_events_group
     }
 
-    /// Brings an object into the form in which it is stored.
+    /// Converts an object to the form in which it is stored.
     pub(crate) fn convert_to_storage(&self, object: &mut Value) {
         if self.is_events_group {
             kinds::convert_event(object, "");
         }
     }
 
-    /// Brings a stored object into the form of this resource.
+    /// Converts a stored object to the form of this resource.
     pub(crate) fn convert_from_storage(&self, object: &mut Value) {
         if self.is_events_group {
             kinds::convert_event(object, &self.resource.group);
@@ -162,7 +162,7 @@ impl ServedResource {
         }
     }
 
-    /// What a client is told about a new object that is accepted.
+    /// Returns the warnings for a client that creates an accepted object.
     pub(crate) fn warnings(&self, object: &Value) -> Vec<String> {
         match &self.resource.definition {
             KindDefinition::BuiltIn(_) => kinds::warnings(&self.resource, object),
@@ -177,8 +177,8 @@ impl ServedResource {
         }
     }
 
-    /// Puts a body into the form in which objects are kept, with defaults. Returns the paths of
-    /// the fields that nobody knows.
+    /// Decodes a body into the form in which objects are kept, with defaults. Returns the paths of
+    /// the unknown fields.
     pub(crate) fn decode(&self, object: &mut Value) -> Result<Vec<String>, StatusError> {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => {
@@ -260,7 +260,7 @@ impl ServedResource {
         }
     }
 
-    /// What is wrong with a pod after a resize.
+    /// Returns the validation errors of a pod after a resize.
     pub(crate) fn validate_resize(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = metadata::validate_update(new, old);
         if let KindDefinition::BuiltIn(rules) = &self.resource.definition {
@@ -288,7 +288,7 @@ impl ServedResource {
         self.custom().is_none() && matches!(group, "authentication.k8s.io" | "authorization.k8s.io")
     }
 
-    /// What is wrong with a review, which has no name that could be wrong.
+    /// Returns the validation errors of a review, except those about its name.
     pub(crate) fn validate_review(&self, object: &Value) -> Vec<FieldError> {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => rules.validate_create(object),
@@ -296,7 +296,8 @@ impl ServedResource {
         }
     }
 
-    /// Whether finalizers need a domain. Definitions are served by a server of their own.
+    /// Returns whether finalizers need a domain. CRDs do not: in Kubernetes a separate API server
+    /// serves them.
     fn requires_qualified_finalizers(&self) -> bool {
         &*self.resource.group != "apiextensions.k8s.io"
     }
@@ -323,7 +324,8 @@ impl ServedResource {
     pub(crate) fn validate_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => {
-                // Once for all kinds and once for this one: a problem is told twice.
+                // The checks of all kinds and those of this kind both validate metadata: errors
+                // occur twice.
                 let mut errors = metadata::validate_update(new, old);
                 errors.extend_from_within(..);
                 if self.requires_qualified_finalizers() {
@@ -356,7 +358,7 @@ impl ServedResource {
         }
     }
 
-    /// Whether a PUT creates what is not there.
+    /// Returns whether a PUT creates an object that does not exist.
     pub(crate) fn allows_create_on_update(&self) -> bool {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => rules.allows_create_on_update(),
@@ -364,7 +366,7 @@ impl ServedResource {
         }
     }
 
-    /// Whether a PUT may leave out the version that it replaces.
+    /// Returns whether a PUT may omit the resource version.
     pub(crate) fn allows_unconditional_update(&self) -> bool {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => rules.allows_unconditional_update(),
@@ -372,7 +374,7 @@ impl ServedResource {
         }
     }
 
-    /// Whether a field selector may name the field, and if not, why.
+    /// Returns an error if a field selector may not name the field.
     pub(crate) fn check_selectable_field(&self, field: &str) -> Result<(), String> {
         let (has_any, has_this) = match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => {
@@ -398,7 +400,7 @@ impl ServedResource {
         }
     }
 
-    /// What field selectors may ask of the object, in its stored form.
+    /// Returns the values that field selectors compare, from the stored form.
     pub(crate) fn selectable_values(&self, object: &Value) -> StringPairs {
         match &self.resource.definition {
             KindDefinition::BuiltIn(rules) => {

@@ -17,13 +17,13 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn new(shapes: MergeSchema<'_>, shape: TypeRef, old: &Value, new: &Value) -> Self {
-        let mut walk = Comparer { schema: shapes, found: Self::default() };
+    pub(super) fn new(schema: MergeSchema<'_>, shape: TypeRef, old: &Value, new: &Value) -> Self {
+        let mut walk = Comparer { schema, found: Self::default() };
         walk.compare(FieldPathStack::Root, shape, Some(old), Some(new));
         walk.found
     }
 
-    /// The same without what `keep` does not let through.
+    /// Returns the comparison with each set reduced by `keep`.
     pub(super) fn filtered(self, keep: impl Fn(FieldSet) -> FieldSet) -> Self {
         Self { removed: keep(self.removed), modified: keep(self.modified), added: keep(self.added) }
     }

@@ -1,6 +1,7 @@
-//! `kubectl apply` without `--server-side` keeps what it applied in an annotation. Objects that
-//! have it can be taken over by `kubectl apply --server-side` without conflicts on those fields,
-//! and the annotation is kept up to date for the way back.
+//! Keeps the last-applied annotation of client-side `kubectl apply` compatible with server-side
+//! apply. Client-side apply stores its configuration in this annotation. `kubectl apply
+//! --server-side` can take over such an object without conflicts on those fields, and the
+//! annotation is kept up to date for the way back.
 
 use serde_json::{Value, json};
 
@@ -17,8 +18,8 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// All annotations of an object together.
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that stay when those on fields that the annotation holds, and that nobody has
-/// changed since, do not count. `Ok` when none does.
+/// Drops the conflicts on fields that still have their last-applied value. `Ok` if no conflict is
+/// left.
 pub(super) fn remaining_conflicts(
     endpoint: &ApiEndpoint<'_>,
     live: &Value,
@@ -54,7 +55,7 @@ fn annotation(object: &Value) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Writes the annotation anew, where there is one; drops it where it does not fit.
+/// Updates an existing annotation, or drops it if it becomes too large.
 pub(super) fn refresh_annotation(object: &mut Value, config: &Value) {
     if annotation(object).is_none() {
         return;

@@ -1,4 +1,4 @@
-//! `metadata.managedFields`: who owns which fields since when.
+//! `metadata.managedFields`: the owners of fields, with the time of their last change.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::admission::go_text;
 const UPDATE_MANAGERS_MAX: usize = 10;
 const OLD_UPDATES_MANAGER: &str = "ancient-changes";
 
-/// One owner: an entry without its fields and time. Applying is one workflow in all versions, so
-/// then the version is left out.
+/// One owner: an entry of managedFields without its fields and time. An apply has one owner for all
+/// versions, so its API version is left out of the id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FieldOwner {
     pub(super) manager: String,
@@ -22,7 +22,7 @@ pub(super) struct FieldOwner {
     pub(super) subresource: String,
 }
 
-/// What one owner owns, in which version.
+/// The fields of one owner, in one API version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OwnedFields {
     pub(super) owner: FieldOwner,
@@ -31,7 +31,7 @@ pub(super) struct OwnedFields {
     pub(super) applied: bool,
 }
 
-/// All owners by [`FieldOwner::id`], and when each last changed something.
+/// All owners by [`FieldOwner::id`], with the time of their last change.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ManagedFields {
     pub(super) fields: BTreeMap<String, OwnedFields>,
@@ -39,7 +39,7 @@ pub(super) struct ManagedFields {
 }
 
 impl FieldOwner {
-    /// The text by which owners are told apart and put in order.
+    /// Returns the text that identifies and orders owners.
     pub(super) fn id(&self) -> String {
         let api_version = if self.applied { "" } else { &self.api_version };
         let fields = [

@@ -1,5 +1,4 @@
-//! An object and a configuration that is applied to it, as one object; and an object without
-//! certain fields.
+//! Merges an applied configuration into an object, and removes fields from an object.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -124,7 +123,7 @@ impl MergeSchema<'_> {
         out
     }
 
-    /// `value` without the fields in `set`.
+    /// Returns `value` without the fields in `set`.
     pub(super) fn remove_fields(self, shape: TypeRef, value: &Value, set: &FieldSet) -> Value {
         match (self.value_type(shape, value), value) {
             (ValueType::Scalar(_), value) => value.clone(),
@@ -157,13 +156,14 @@ impl MergeSchema<'_> {
                 let kept: Vec<_> = kept.collect();
                 if kept.is_empty() { Value::Null } else { Value::Array(kept) }
             }
-            // What is owned as a whole has no parts to remove, so it goes.
+            // An atomic value is owned as a whole: it has no parts to remove, so all of it is
+            // removed.
             _ => Value::Null,
         }
     }
 }
 
-/// The items of a list with their elements, in order and by element.
+/// The items of a list with their path elements, in order and by element.
 struct ItemIndex<'a> {
     items: Vec<(PathElement, &'a Value)>,
     /// `None` for elements that occur more than once.

@@ -1,4 +1,4 @@
-//! Types as merging sees them: a scalar, a list or a map, each owned in parts or as a whole.
+//! The merge schema: the type model as server-side apply sees it, of scalars, lists and maps.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::type_model::{Field, ListKind, Scalar, Type, TypeId, Types};
 
-/// The types of one API, with the two that stand for data without a schema.
+/// The type model of one API, extended by types for data without a schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MergeSchema<'a>(pub(super) &'a Types);
 
@@ -15,7 +15,7 @@ pub(super) enum TypeRef {
     Typed(TypeId),
     /// Without a schema: maps are owned key by key, lists as a whole.
     Deduced,
-    /// Without a schema, below a list of such: owned as a whole.
+    /// Without a schema, within a list without a schema: owned as a whole.
     Untyped,
     /// Not declared.
     Undeclared,
@@ -46,12 +46,12 @@ pub(super) struct ListSchema<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MapSchema<'a> {
     pub(super) fields: Option<&'a BTreeMap<Box<str>, Field>>,
-    /// The type of what is not a declared field.
+    /// The type of fields that the map does not declare.
     pub(super) element_type: TypeRef,
     pub(super) atomic: bool,
 }
 
-/// Which of the things that its type allows a value is.
+/// The alternative of its type that a value has: map, scalar or list.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ValueType<'a> {
     Map(MapSchema<'a>),
@@ -88,7 +88,7 @@ impl<'a> MergeSchema<'a> {
             TypeRef::Undeclared => return Atom::default(),
         };
         match self.0.get(id) {
-            // What is raw in a built-in kind is owned as a whole.
+            // A raw value in a built-in kind is owned as a whole.
             Type::Any if self.0.go_type(id).is_some() => without_schema(TypeRef::Untyped, true),
             Type::Any => without_schema(TypeRef::Deduced, false),
             Type::Scalar(scalar) => Atom { scalar: Some(scalar_kind(*scalar)), ..Atom::default() },
@@ -116,7 +116,7 @@ impl<'a> MergeSchema<'a> {
         }
     }
 
-    /// What `value` is, or has to be.
+    /// Returns the alternative of the type that `value` has or must have.
     pub(super) fn value_type(self, shape: TypeRef, value: &Value) -> ValueType<'a> {
         self.resolve(shape).value_type(value)
     }
@@ -142,8 +142,8 @@ impl<'a> Atom<'a> {
     }
 }
 
-/// Times and numbers with units may be written in more than one way, so any scalar is let through
-/// here; decoding says what is wrong with it.
+/// Accepts any scalar for times and numbers with units, which may be written in several ways.
+/// Decoding rejects the invalid ones.
 fn scalar_kind(scalar: Scalar) -> ScalarKind {
     match scalar {
         Scalar::Text | Scalar::Bytes => ScalarKind::Text,

@@ -1,5 +1,6 @@
-//! One step into an object, as managed fields name it: a field, an item of a list by its keys or
-//! by its value, or an index. With the order and the texts of Kubernetes.
+//! A path element is one step into an object, as managed fields write it: a field, an item of a
+//! list by its keys or by its value, or an index. It has the order and the text format of
+//! Kubernetes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,7 +17,7 @@ pub enum PathElement {
     Key(Box<[(Box<str>, Value)]>),
     /// The item of a set: `v:"a"`. Apart, since values are large and elements are many.
     Value(Box<Value>),
-    /// The item at a place: `i:0`.
+    /// The item at an index: `i:0`.
     Index(i64),
 }
 
@@ -55,7 +56,7 @@ impl PathElement {
         }
     }
 
-    /// Reads a key of `fieldsV1`; `Ok(None)` for kinds of elements that nobody knows yet.
+    /// Parses a key of `fieldsV1`; `Ok(None)` for unknown kinds of elements.
     pub fn decode(text: &str) -> Result<Option<Self>, String> {
         let mut parts = text.chars();
         let (Some(kind), Some(colon)) = (parts.next(), parts.next()) else {
@@ -91,7 +92,8 @@ impl PathElement {
     }
 }
 
-/// Where a walk is, kept on its stack: most places are passed and never named.
+/// The field path of a recursive walk, kept on the call stack. Most paths are never written as
+/// text.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FieldPathStack<'a> {
     Root,

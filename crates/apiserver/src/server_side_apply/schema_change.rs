@@ -1,6 +1,6 @@
-//! Field sets that were written when the schema was another one.
+//! Adapts field sets that were written under an older schema.
 //!
-//! What has become atomic since is owned as a whole by whoever owned a part of it.
+//! The owner of a part of a value that has become atomic since then owns the whole value.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl MergeSchema<'_> {
 
 struct AtomicFieldVisitor<'a> {
     schema: MergeSchema<'a>,
-    /// Where parts are owned of what is atomic now.
+    /// The paths of values that are atomic now and of which parts are owned.
     atomic: FieldSet,
 }
 
@@ -37,7 +37,7 @@ impl AtomicFieldVisitor<'_> {
         is_leaf: bool,
     ) {
         let atom = self.schema.resolve(shape);
-        // A type without a schema allows all forms; it is looked at as a map.
+        // A type without a schema allows all forms; the visitor treats it as a map.
         match atom.value_type(&serde_json::Value::Null) {
             ValueType::Map(map) => {
                 if map.element_type == TypeRef::Deduced && map.fields.is_none_or(BTreeMap::is_empty)

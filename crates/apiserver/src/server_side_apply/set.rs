@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use super::merge_schema::{MergeSchema, TypeRef};
 use super::path::{FieldPathStack, Path, PathElement};
 
-/// The fields that somebody owns. Invariant: no node is empty.
+/// A set of fields of an object. Invariant: no node is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     nodes: BTreeMap<PathElement, Node>,
 }
 
-/// One field: whether it is in the set itself, and what is of the fields below it.
+/// Whether a field is in the set, and the set of the fields below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     is_member: bool,
@@ -32,7 +32,7 @@ impl Node {
 }
 
 impl FieldSet {
-    /// The set of paths that are made of field names only.
+    /// Returns the set of paths that consist of field names only.
     pub fn from_field_names(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
@@ -52,14 +52,14 @@ impl FieldSet {
         }
     }
 
-    /// As [`FieldSet::insert`], of where a walk is.
+    /// As [`FieldSet::insert`], for the path of a recursive walk.
     pub(super) fn insert_stack(&mut self, trail: FieldPathStack<'_>) {
         if let Some((parent, element)) = trail.split() {
             self.descend_mut(parent).nodes.entry(element).or_default().is_member = true;
         }
     }
 
-    /// What is below a path. The caller puts something there.
+    /// Returns the set below a path, and creates its nodes. The caller inserts into it.
     fn descend_mut(&mut self, trail: FieldPathStack<'_>) -> &mut Self {
         match trail.split() {
             None => self,
@@ -128,7 +128,7 @@ impl FieldSet {
         })
     }
 
-    /// What is here and not there. A path does not take those below it along.
+    /// Returns the paths that `other` lacks. A path does not remove the paths below it.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         let mut out = self.clone();
@@ -144,7 +144,7 @@ impl FieldSet {
         });
     }
 
-    /// What is here, without the paths there and all below them.
+    /// Returns the set without the paths of `other` and all paths below them.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         let mut out = self.clone();
@@ -163,7 +163,7 @@ impl FieldSet {
         });
     }
 
-    /// Changes the nodes that both have, and drops those that are empty then.
+    /// Calls `change` for the nodes in both sets, and drops those it empties.
     fn update_common_nodes(&mut self, other: &Self, change: impl Fn(&mut Node, &Node)) {
         for (element, other) in &other.nodes {
             let Some(node) = self.nodes.get_mut(element) else { continue };
@@ -206,7 +206,7 @@ impl FieldSet {
         })
     }
 
-    /// The paths that start as one of `patterns` does, where `*` stands for any step.
+    /// Returns the paths that start with one of `patterns`; `*` is any element.
     #[must_use]
     pub fn matching_patterns(&self, patterns: &[&[&str]]) -> Self {
         if patterns.iter().any(|pattern| pattern.is_empty()) {
@@ -240,7 +240,7 @@ impl FieldSet {
         Self { nodes: nodes.collect() }
     }
 
-    /// Every path, members of a node before what is below it.
+    /// Returns every path; members of a node come before the paths below it.
     pub fn paths(&self) -> Vec<Path> {
         let mut out = Vec::new();
         self.collect_paths(&mut Vec::new(), &mut out);

@@ -1,4 +1,4 @@
-//! Managed fields, against what Kubernetes does.
+//! Tests of managed fields against the behaviour of Kubernetes.
 
 mod apply;
 mod built_in;
@@ -17,7 +17,7 @@ use crate::type_model::{TypeId, Types, custom};
 const NOW: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-01-01T00:01:00Z";
 
-/// A kind with every way to own a field.
+/// A test kind that has every way to own a field.
 static TEST_TYPES: LazyLock<(Types, TypeId)> = LazyLock::new(|| {
     let text = || json!({"type": "string"});
     let number = || json!({"type": "integer"});
@@ -73,8 +73,8 @@ fn endpoint() -> ApiEndpoint<'static> {
 }
 
 fn status_endpoint() -> ApiEndpoint<'static> {
-    let owned = OwnableFields::AllExcept(&[&["metadata"], &["spec"]]);
-    ApiEndpoint { subresource: "status", ownable: owned, ..endpoint() }
+    let ownable = OwnableFields::AllExcept(&[&["metadata"], &["spec"]]);
+    ApiEndpoint { subresource: "status", ownable, ..endpoint() }
 }
 
 fn test_object(spec: Value) -> Value {
@@ -84,20 +84,20 @@ fn test_object(spec: Value) -> Value {
     object
 }
 
-/// What has been created has a uid.
+/// Adds the uid that a created object has.
 fn with_uid(mut object: Value) -> Value {
     object["metadata"]["uid"] = "u".into();
     object
 }
 
-/// `live` after `manager` applied `spec`, which has to work.
+/// Applies `spec` to `live` as `manager`; panics on a conflict.
 #[track_caller]
 fn apply_spec(live: Option<&Value>, manager: &str, spec: Value) -> Value {
     let applied = endpoint().apply(live, &test_object(spec), manager, false, NOW);
     with_uid(applied.expect("no conflict").object)
 }
 
-/// `live` with another spec, by an update.
+/// Updates `live` with `spec` as `manager`.
 fn update_spec(live: Option<&Value>, manager: &str, spec: Value) -> Value {
     let mut new = live.cloned().unwrap_or_else(|| test_object(json!({})));
     new["spec"] = spec;
@@ -105,7 +105,7 @@ fn update_spec(live: Option<&Value>, manager: &str, spec: Value) -> Value {
     with_uid(new)
 }
 
-/// The owners of an object, each as `manager operation fields`.
+/// Returns the managed fields as texts `manager operation fields`.
 fn describe_managed_fields(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array();
     let entries = entries.into_iter().flatten();

@@ -1,6 +1,7 @@
-//! A value with its type: whether it conforms, and which fields it sets.
+//! A typed value checks whether it has its type, and collects the fields that it sets.
 //!
-//! Everything else in this module relies on values that have passed [`Typed::validate`].
+//! All other code of `server_side_apply` relies on values that have passed
+//! [`TypedValue::validate`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +20,8 @@ pub(super) struct TypedValue<'a> {
     pub(super) value: &'a Value,
 }
 
-/// Whether a list that is a set or a map may have two items of one key: stored objects may, for
-/// they can be older than the schema.
+/// Whether a list may have two items with the same key. Stored objects may have them, because they
+/// can be older than the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuplicateItems {
     Rejected,
@@ -119,7 +120,7 @@ impl<'a> TypedValue<'a> {
         }
     }
 
-    /// Every field and item that the value mentions.
+    /// Returns every field and item that the value sets.
     pub(super) fn to_field_set(self) -> FieldSet {
         let mut set = FieldSet::default();
         self.collect_set(FieldPathStack::Root, &mut set);
@@ -157,7 +158,7 @@ impl<'a> TypedValue<'a> {
         }
         for (element, item) in elements.into_iter().zip(items) {
             let Some(Ok(element)) = element else { continue };
-            // Of items that share a key nobody can own parts.
+            // The parts of items that share a key cannot be owned.
             let is_single = counts.get(&element) == Some(&1);
             let trail = FieldPathStack::Item(&trail, &element);
             if is_single {
@@ -169,7 +170,7 @@ impl<'a> TypedValue<'a> {
 }
 
 impl MergeSchema<'_> {
-    /// How an item of a list is told apart; `None` in lists that are owned as a whole.
+    /// Returns the path element of an item; `None` in an atomic list.
     pub(super) fn path_element(
         self,
         list: ListSchema<'_>,

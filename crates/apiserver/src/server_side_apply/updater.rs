@@ -1,5 +1,5 @@
-//! Who owns what after a change, and what an apply makes of an object: the core, on typed values
-//! and field sets, without metadata and time.
+//! The updater calculates the owners after a change and the result of an apply: the core, on typed
+//! values and field sets, without metadata and time.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,8 @@ impl<'a> Updater<'a> {
         OwnedFields { owner: owner.clone(), set, api_version, applied }
     }
 
-    /// Fields of versions that are no longer served go; what became atomic is owned as a whole.
+    /// Adapts the owned fields to the served versions and the current schema. Fields of versions
+    /// that are not served are dropped; owners of parts of atomic values own them as a whole.
     fn reconcile_with_schema(self, fields: FieldsByOwner) -> FieldsByOwner {
         let is_served = |owned: &OwnedFields| self.endpoint.serves(&owned.api_version);
         let served = fields.into_iter().filter(|(_, owned)| is_served(owned));
@@ -111,8 +112,8 @@ impl<'a> Updater<'a> {
             .collect()
     }
 
-    /// Takes what changed from all owners but `id`. Returns the owners, and what of the change this
-    /// endpoint can own.
+    /// Takes the changed fields from all owners but `id`. Returns the owners, and the part of the
+    /// change that this endpoint can own.
     fn transfer_ownership(
         self,
         compare: Comparison,
@@ -151,7 +152,8 @@ impl<'a> Updater<'a> {
         Ok((fields, kept))
     }
 
-    /// Removes what the owner applied last time, does not apply now, and nobody else owns.
+    /// Removes the fields that the owner applied last time, does not apply now, and that have no
+    /// other owner.
     fn prune(self, merged: Value, fields: &FieldsByOwner, last: Option<&OwnedFields>) -> Value {
         let Some(last) = last.filter(|last| !last.set.is_empty()) else { return merged };
         let named = |set: &FieldSet| set.with_named_parents(self.schema(), self.root());

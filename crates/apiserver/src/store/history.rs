@@ -1,4 +1,4 @@
-//! The changes of one resource that a watch can still be told.
+//! The history keeps the changes of one resource that watches can still read.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -7,11 +7,12 @@ use bytes::Bytes;
 
 use super::{ObjectKey, StoredObject};
 
-/// How much of one resource is kept only for the history: objects as they were before changes. A
-/// watcher that is further behind lists anew. Some ten thousand changes of pods.
+/// The bytes of one resource that only the history retains: objects before their changes. A watcher
+/// that is further behind has to list again. This is some ten thousand changes of pods.
 const MAX_RETAINED_BYTES: usize = 32 * 1024 * 1024;
 
-/// What a change itself weighs, roughly: it bounds the number of those that hold nothing else.
+/// The approximate bytes of a change itself. It bounds the number of changes that retain nothing
+/// else.
 const CHANGE_OVERHEAD_BYTES: usize = 512;
 
 /// One change of one object.
@@ -21,7 +22,7 @@ pub(crate) struct Change {
     pub(crate) key: ObjectKey,
     /// What was there before; nothing for a create.
     pub(crate) old: Option<Arc<StoredObject>>,
-    /// What is there now, or the last state of what was removed.
+    /// The object after the change, or its last state if it was removed.
     pub(crate) new: Arc<StoredObject>,
     pub(crate) removed: bool,
 }
@@ -39,7 +40,7 @@ impl Change {
         Self { version: last.version, key, old: Some(old), new: last, removed: true }
     }
 
-    /// What nobody else holds.
+    /// Returns the bytes that only this change retains.
     fn retained_bytes(&self) -> usize {
         let old = self.old.as_ref().map_or(0, |old| old.text.own_len());
         let last = if self.removed { self.new.text.own_len() } else { 0 };
@@ -47,8 +48,8 @@ impl Change {
     }
 }
 
-/// The last change of a resource: all that a watcher needs who knew everything before it. So a
-/// change reaches any number of them without the lock, and as one text.
+/// The last change of a resource: all that an up-to-date watcher needs. So a change reaches any
+/// number of watchers without the lock, and as one text.
 #[derive(Debug)]
 pub(crate) struct LatestChange {
     /// The version of the change before it.
@@ -57,7 +58,7 @@ pub(crate) struct LatestChange {
     event_line: OnceLock<EventLine>,
 }
 
-/// The text of an event, for those who see the same in it.
+/// The text of a watch event, shared by watchers that need the same text.
 #[derive(Debug)]
 struct EventLine {
     event: &'static str,
@@ -66,7 +67,7 @@ struct EventLine {
 }
 
 impl LatestChange {
-    /// The text of the event: made by the first who asks, for all who ask for the same.
+    /// Returns the text of the event; the first caller makes it for all.
     pub(crate) fn event_line(
         &self,
         event: &'static str,
@@ -86,17 +87,17 @@ impl LatestChange {
     }
 }
 
-/// The history no longer reaches back to what was asked for.
+/// The error for a version that the history no longer covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VersionTooOld;
 
 #[derive(Debug)]
 pub(super) struct History {
     changes: VecDeque<Arc<Change>>,
-    /// The weight of all of them, and the most it may be.
+    /// The retained bytes of all changes, and their limit.
     retained_bytes: usize,
     max_retained_bytes: usize,
-    /// Changes up to this version are no longer there.
+    /// Changes up to this version are compacted.
     compacted_version: u64,
 }
 
@@ -112,10 +113,10 @@ impl Default for History {
 }
 
 impl History {
-    /// The same with another bound, for tests.
+    /// Returns an empty history with another limit, for tests.
     #[cfg(test)]
-    pub(super) fn with_max_bytes(weight_max: usize) -> Self {
-        Self { max_retained_bytes: weight_max, ..Self::default() }
+    pub(super) fn with_max_bytes(max_retained_bytes: usize) -> Self {
+        Self { max_retained_bytes, ..Self::default() }
     }
 
     pub(super) fn push(&mut self, change: Change) -> LatestChange {
@@ -132,19 +133,19 @@ impl History {
         LatestChange { previous, change, event_line: OnceLock::new() }
     }
 
-    /// Forgets all changes up to `version`.
+    /// Drops all changes up to `version`.
     pub(super) fn compact(&mut self, version: u64) {
         self.changes.retain(|change| change.version > version);
         self.retained_bytes = self.changes.iter().map(|change| change.retained_bytes()).sum();
         self.compacted_version = self.compacted_version.max(version);
     }
 
-    /// The version of the last change, or of the last that was forgotten.
+    /// Returns the version of the last change, also if it is compacted.
     fn latest_version(&self) -> u64 {
         self.changes.back().map_or(0, |change| change.version).max(self.compacted_version)
     }
 
-    /// The changes after `version`, oldest first.
+    /// Returns the changes after `version`, oldest first.
     pub(super) fn changes_after(
         &self,
         version: u64,

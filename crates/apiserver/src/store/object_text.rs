@@ -1,5 +1,5 @@
-//! The text of a stored object, most of which it shares with others: pods of one workload have the
-//! same containers, and the same managers own the same fields of them.
+//! The JSON text of a stored object, which shares equal parts with other objects: pods of one
+//! workload have the same containers, and the same managers own the same fields of them.
 //!
 //! ```text
 //! {"metadata":{"name":"a",…,"fieldsV1":│     │},"spec":{…│     │,"nodeName":"b"}}   own bytes
@@ -7,8 +7,9 @@
 //!                              what others have, too: one copy for all
 //! ```
 //!
-//! Nobody says which parts those are. A part is kept apart when a second object has it, the largest
-//! such part first. What only one object has, in all its versions, stays in that object's own bytes.
+//! The pool finds these parts itself. It stores a part separately when a second object has it, the
+//! largest such part first. A part that only one object has, in all its versions, stays in that
+//! object's own bytes.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
@@ -23,22 +24,24 @@ use super::ObjectKey;
 /// The smallest part that is worth its keeping: one costs some sixty bytes beside the text.
 const PART_BYTES_MIN: usize = 128;
 
-/// How many parts of the past are remembered to find out that one comes again; 16 bytes each.
+/// The number of recently seen parts that the pool remembers, 16 bytes each. By them it notices
+/// that a part occurs again.
 const SEEN_PARTS_MAX: usize = 1 << 15;
 
-/// How many shared parts there are at least before it is looked which nobody has any more.
+/// The number of shared parts below which the pool does not sweep unused ones.
 const SWEEP_MIN: usize = 1 << 12;
 
 /// The JSON text of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ObjectText {
     own: Box<[u8]>,
-    /// What others have too, and before which of the own bytes it belongs.
+    /// Parts that other objects have too, and the offset in the own bytes before which each
+    /// belongs.
     shared: Box<[(u32, Arc<[u8]>)]>,
 }
 
 impl ObjectText {
-    /// A text that shares nothing.
+    /// Returns a text that shares no parts.
     pub(crate) fn unshared(value: &Value) -> Self {
         Self { own: value.to_string().into_bytes().into(), shared: Box::default() }
     }
@@ -80,28 +83,28 @@ fn index(at: u32) -> usize {
     usize::try_from(at).unwrap_or(usize::MAX)
 }
 
-/// What objects have in common.
+/// The parts of JSON texts that objects share.
 #[derive(Debug)]
 pub(super) struct TextPool {
-    /// By hash. One that nobody has any more stays until the next sweep.
+    /// By hash. A part that no object uses any more stays until the next sweep.
     shared: BTreeMap<u64, Arc<[u8]>>,
     sweep_at: usize,
-    /// What was seen before, at the place that its hash says: the newest takes the place of what
-    /// was there.
+    /// Recently seen parts, at the index that the hash gives: a new part replaces the one at its
+    /// index.
     seen: Box<[SeenPart]>,
-    /// Room for the text that is being made.
+    /// A buffer for the text that is being written.
     text: Vec<u8>,
     parts: Vec<PartRange>,
 }
 
-/// A part, and the object that had it.
+/// The hashes of a part and of the object that had it.
 #[derive(Debug, Clone, Copy, Default)]
 struct SeenPart {
     part: u64,
     object: u64,
 }
 
-/// Where a part is in a text.
+/// The byte range of a part in a text.
 #[derive(Debug, Clone, Copy)]
 struct PartRange {
     from: usize,
@@ -119,7 +122,7 @@ impl TextPool {
         }
     }
 
-    /// The text of the object at `key`.
+    /// Returns the text of the object at `key`, which shares parts with others.
     pub(super) fn intern(&mut self, key: &ObjectKey, value: &Value) -> ObjectText {
         let (mut text, mut parts) =
             (std::mem::take(&mut self.text), std::mem::take(&mut self.parts));
@@ -131,7 +134,7 @@ impl TextPool {
         let mut own = Vec::with_capacity(text.len());
         let mut shared = Vec::new();
         let mut done = 0;
-        // The first is the object itself, which nobody else has.
+        // The first part is the object itself, which no other object has.
         for part in parts.iter().skip(1) {
             if part.from < done {
                 continue;
@@ -152,7 +155,7 @@ impl TextPool {
         ObjectText { own: own.as_slice().into(), shared: shared.into() }
     }
 
-    /// The one copy of a part, if another object has it or had it lately.
+    /// Returns the shared copy of a part that another object has or had recently.
     fn shared_part(&mut self, object: u64, part: &[u8]) -> Option<Arc<[u8]>> {
         let hash = hash(part);
         if let Some(known) = self.shared.get(&hash) {
@@ -169,7 +172,7 @@ impl TextPool {
         Some(shared)
     }
 
-    /// Forgets what nobody has any more; when that is half of all, on average.
+    /// Drops the parts that no object uses any more, on average when that is half of them.
     fn sweep(&mut self) {
         if self.shared.len() >= self.sweep_at {
             self.shared.retain(|_, part| Arc::strong_count(part) > 1);
@@ -184,8 +187,8 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Appends the text of a value, as `to_string` makes it, and notes where its larger parts are, those
-/// that contain others first.
+/// Appends the text of a value, as `to_string` makes it, and notes the ranges of its larger
+/// parts, those that contain others first.
 fn write(value: &Value, text: &mut Vec<u8>, parts: &mut Vec<PartRange>) {
     let (part, from) = (parts.len(), text.len());
     match value {
@@ -216,7 +219,7 @@ fn write(value: &Value, text: &mut Vec<u8>, parts: &mut Vec<PartRange>) {
         scalar => return write_plain(scalar, text),
     }
     if text.len() - from < PART_BYTES_MIN {
-        // What is in it is smaller still.
+        // The parts within it are smaller still.
         parts.truncate(part);
     } else {
         parts[part].to = text.len();

@@ -1,7 +1,7 @@
-//! Keys and values in one text: 100,000 pods have over a million of them, which would weigh more
-//! than the pods if each was an allocation of its own.
+//! Stores pairs of keys and values in one text. 100,000 pods have over a million pairs, which would
+//! take more memory than the pods if each was an allocation of its own.
 
-/// Pairs of texts in the order in which they came.
+/// Pairs of strings, in the order of insertion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct StringPairs {
     text: Box<str>,

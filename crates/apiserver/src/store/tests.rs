@@ -1,3 +1,5 @@
+//! Tests of the store: lists at old versions, and the bounded history.
+
 use proptest::prelude::*;
 use serde_json::json;
 

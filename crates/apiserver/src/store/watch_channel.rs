@@ -1,17 +1,18 @@
-//! The last change of a table, for those who wait for it.
+//! A channel that sends the last change of a table to the watchers.
 //!
-//! As tokio's `watch` channel, but waiters are woken in the order in which they began to wait. That
-//! one wakes them in a random order, and a world under one seed would take another course each time.
+//! It differs from tokio's `watch` channel in the order in which it wakes receivers: the order in
+//! which they began to wait. Tokio's wakes them in a random order, and a simulation would run
+//! differently each time under one seed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Who tells. When it is dropped there is no more news.
+/// Sends values. Dropping the sender closes the channel.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
-/// Who waits.
+/// Waits for values that it has not seen.
 #[derive(Debug)]
 pub(crate) struct Receiver<T> {
     shared: Arc<Shared<T>>,
@@ -31,7 +32,7 @@ struct State<T> {
     is_closed: bool,
 }
 
-/// There is no more news.
+/// The sender was dropped: no more values follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -57,10 +58,10 @@ impl<T: Clone> Sender<T> {
         self.0.changed.notify_waiters();
     }
 
-    /// A reader who has seen all that there is.
+    /// Returns a receiver that has seen the current value.
     pub(crate) fn subscribe(&self) -> Receiver<T> {
-        let seen = self.0.lock().count;
-        Receiver { shared: Arc::clone(&self.0), seen_count: seen }
+        let seen_count = self.0.lock().count;
+        Receiver { shared: Arc::clone(&self.0), seen_count }
     }
 }
 
@@ -72,17 +73,18 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T: Clone> Receiver<T> {
-    /// The last news, which counts as seen.
+    /// Returns the last value and marks it as seen.
     pub(crate) fn latest(&mut self) -> Option<T> {
         let state = self.shared.lock();
         self.seen_count = state.count;
         state.latest.clone()
     }
 
-    /// Waits for news that was not seen; it counts as seen from then on.
+    /// Waits for an unseen value and marks it as seen.
     pub(crate) async fn changed(&mut self) -> Result<(), Closed> {
         loop {
-            // Made before the look: it hears of all that is told after it was made.
+            // Created before the check of the counter, so that it notices every value sent after
+            // its creation.
             let changed = self.shared.changed.notified();
             {
                 let state = self.shared.lock();

@@ -1,4 +1,4 @@
-//! `pods/binding`: a scheduler has found a node for a pod.
+//! `pods/binding`: the scheduler binds a pod to a node.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn check_binding(call: &ResourceRequest, binding: &Value) -> Result<(), StatusEr
     Err(StatusError::new(StatusCode::INTERNAL_SERVER_ERROR, "", message))
 }
 
-/// Why the pod cannot be bound to a node.
+/// Returns the reason why the pod cannot be bound to a node.
 fn binding_conflict(pod: &Value) -> Option<String> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     if pod["metadata"].get("deletionTimestamp").is_some() {

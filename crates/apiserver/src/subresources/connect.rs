@@ -1,6 +1,6 @@
-//! What would lead to a kubelet or into a container: `exec`, `attach`, `portforward`, `log` and
-//! `proxy`. Nothing is behind the objects of this API, so each is refused with the reason; to a
-//! client that asks nonetheless "not found" would say something else.
+//! Rejects the subresources that connect to a kubelet or a container: `exec`, `attach`,
+//! `portforward`, `log` and `proxy`. The pods and nodes of this API are simulated, so each request
+//! gets an error with that reason; "not found" would mislead the client.
 //!
 //! Discovery does not list them, but for `log`.
 
@@ -10,7 +10,7 @@ use crate::request::Target;
 use crate::status::StatusError;
 use crate::store::ObjectKey;
 
-/// Refuses what needs somebody behind an object that is there.
+/// Rejects a connect request for an existing object, or reports `NotFound`.
 pub(crate) fn reject_connect(
     state: &State,
     served: &ServedResource,
@@ -34,7 +34,7 @@ fn is_connect(served: &ServedResource, subresource: &str) -> bool {
     }
 }
 
-/// Why there is no such thing.
+/// Returns the error for connect requests to simulated objects.
 pub(super) fn not_implemented(served: &ServedResource, target: &Target) -> StatusError {
     let (kind, name) = (served.resource.singular.as_ref(), &target.name);
     let action = match target.subresource.as_str() {

@@ -1,4 +1,4 @@
-//! `pods/eviction`: a delete that asks the PodDisruptionBudgets first.
+//! `pods/eviction`: deletes a pod if its PodDisruptionBudgets allow it.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn evict(state: &mut State, call: &ResourceRequest) -> Result<ApiResp
     if !options.dry_run {
         set_disruption_target(state, served, &key);
     }
-    // What the client knows is the pod before it was told.
+    // The client read the pod before the condition was written to it.
     options.resource_version = None;
     delete_object(state, served, &key, &options)?;
     let mut status = success_status();
@@ -48,7 +48,7 @@ pub(super) fn evict(state: &mut State, call: &ResourceRequest) -> Result<ApiResp
     Ok(ApiResponse::new(StatusCode::CREATED, Body::Value(status)))
 }
 
-/// Says in the pod's status why it goes.
+/// Sets the condition `DisruptionTarget` in the status of the pod.
 fn set_disruption_target(state: &mut State, served: &Arc<ServedResource>, key: &ObjectKey) {
     let Some(stored) = state.store.get(&served.id, key).cloned() else {
         return;
@@ -65,7 +65,7 @@ fn set_disruption_target(state: &mut State, served: &Arc<ServedResource>, key: &
     }
 }
 
-/// Puts the condition in its place, unless its status is as it was. Returns whether it did.
+/// Sets the condition, unless its status is unchanged. Returns whether it did.
 fn set_condition(status: &mut Value, condition: Value) -> bool {
     let conditions = &mut status["conditions"];
     if !conditions.is_array() {
@@ -92,7 +92,7 @@ fn ignores_budgets(pod: &Value) -> bool {
         || pod["metadata"].get("deletionTimestamp").is_some()
 }
 
-/// Takes one disruption from the budget of the pod.
+/// Subtracts one disruption from the budget of the pod.
 fn consume_disruption(
     state: &mut State,
     call: &ResourceRequest,
@@ -156,7 +156,7 @@ fn record_disruption(state: &mut State, served: &Arc<ServedResource>, key: &Obje
     state.put(served, key, budget);
 }
 
-/// A budget that has nothing left says when to ask again.
+/// Rejects the eviction if the budget allows none, with a time to retry.
 fn check_budget(budget: &Value, name: &str) -> Result<(), StatusError> {
     let status = &budget["status"];
     let observed = status["observedGeneration"].as_i64().unwrap_or_default();
@@ -199,7 +199,7 @@ fn is_ready(pod: &Value) -> bool {
     })
 }
 
-/// Whether pods that are not healthy may go in spite of the budget.
+/// Returns whether unhealthy pods may be evicted regardless of the budget.
 fn allows_unhealthy_eviction(budget: &Value) -> bool {
     let status = &budget["status"];
     let number = |field: &str| status[field].as_i64().unwrap_or_default();

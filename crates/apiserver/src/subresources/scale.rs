@@ -1,4 +1,4 @@
-//! `scale`: the number of replicas of anything that has one.
+//! `scale`: reads and writes the number of replicas of an object.
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -77,14 +77,14 @@ pub(super) fn scale(state: &mut State, call: &ResourceRequest) -> Result<ApiResp
     Ok(ApiResponse::new(StatusCode::OK, Body::Value(scale_of(&call.served.scale_paths, &object))))
 }
 
-/// Where the replicas of the object are.
+/// The path of the replicas in the object, with its API version.
 struct ReplicasPath<'a> {
     api_version: String,
     path: &'a [String],
 }
 
 impl ReplicasPath<'_> {
-    /// Notes who wrote the scale in the managed fields of the object.
+    /// Records the manager that wrote the scale in the object's managed fields.
     fn update_managed_fields(
         &self,
         old: &Value,

@@ -1,4 +1,5 @@
-//! `serviceaccounts/token`: a token that says who its bearer is. Nothing here checks it.
+//! `serviceaccounts/token`: returns a token that names its ServiceAccount. The API never verifies
+//! it.
 
 use http::StatusCode;
 use jiff::SignedDuration;

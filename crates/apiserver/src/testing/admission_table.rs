@@ -1,7 +1,7 @@
-//! Tables of admission cases: an object, what is done with it, and what the API must say.
+//! Tables of admission cases: an object, the requests with it, and the expected result.
 //!
-//! The format is described at the head of each table. A table becomes a flat list of [`Row`]s, one
-//! per request that is judged; a runner sends them to some API and hands the answer to
+//! Each table describes its format in its head. A table becomes a flat list of [`Row`]s, one per
+//! checked request; a runner sends them to an API and passes the response to
 //! [`Row::find_mismatch`].
 
 use std::collections::BTreeMap;
@@ -16,19 +16,19 @@ use crate::admission::{CustomKind, FieldError};
 pub struct Row {
     /// Case of the specification, for example `10/NP-D1`.
     pub id: String,
-    /// The claim in a few words.
+    /// The claim that this row checks, in a few words.
     pub claim: String,
     /// What to create; if a further step follows, this has to be accepted.
     pub object: Value,
-    /// What to do with the created object.
+    /// The request that follows the creation of the object.
     pub follow_up: FollowUp,
     expected: ExpectedOutcome,
 }
 
-/// What follows the creation of a row's object.
+/// The request that follows the creation of a row's object.
 #[derive(Clone, Debug)]
 pub enum FollowUp {
-    /// Nothing: the creation itself is judged.
+    /// No request: the creation itself is checked.
     CreateOnly,
     /// An update with this merge patch applied to the stored object.
     Update(Value),
@@ -42,7 +42,7 @@ enum ExpectedOutcome {
     Rejected(String),
 }
 
-/// The rows of a table and the set of CRDs that it is about.
+/// The rows of an admission table, and the set of CRDs that it tests.
 #[derive(Clone, Debug)]
 pub struct AdmissionTable {
     /// Name of the set of CRDs.
@@ -77,7 +77,7 @@ struct Case {
     rejects: Option<String>,
 }
 
-/// A table that cannot be read is a mistake in the test, so this panics with the place.
+/// Reads a table. An invalid table is a mistake in the test, so this panics with its position.
 #[track_caller]
 pub fn parse(yaml: &str) -> AdmissionTable {
     let file: TableFile = serde_saphyr::from_str(yaml).unwrap_or_else(|error| panic!("{error}"));
@@ -166,7 +166,7 @@ fn numbered(item: &Value, index: u64) -> Value {
 }
 
 impl Row {
-    /// What our own admission answers to the row's last request.
+    /// Returns the result of this crate's admission for the row's last request.
     #[track_caller]
     pub fn admit(&self, kind: &CustomKind) -> Result<Value, String> {
         let created = create(kind, self.object.clone());
@@ -186,7 +186,8 @@ impl Row {
         admission_result(kind, &errors, new)
     }
 
-    /// What is wrong with the answer: the stored object, or the message of a refusal.
+    /// Returns the difference between the response and the expected result. The response is the
+    /// stored object, or the message of a rejection.
     pub fn find_mismatch(&self, answer: Result<&Value, &str>) -> Option<String> {
         match (&self.expected, answer) {
             (ExpectedOutcome::Accepted { stored, absent }, Ok(object)) => {

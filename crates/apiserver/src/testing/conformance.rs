@@ -1,14 +1,14 @@
-//! One suite of requests, sent to this API and to a real API server, with equal answers.
+//! The conformance suite sends the same requests to this API and to a real API server.
 //!
 //! ```text
 //! scenarios/api/<area>.yaml ── Area ── run(Target) ── Transcript ─┐
 //! scenarios/api/recorded/<area>.txt ─────────────── Transcript ─┴─ compare ── table, differences
 //! ```
 //!
-//! A script ([`script`]) is a list of checks, each a list of steps in a namespace of its own. What is
-//! answered becomes a [`Transcript`] in which everything that chance decides (uids, versions, times)
-//! has a stable name ([`normalize`]). The real server's transcripts are kept as files, so that
-//! the embedded API is compared without one.
+//! A script ([`script`]) is a list of checks, each a list of steps in a namespace of its own. The
+//! responses become a [`Transcript`] in which everything random (uids, versions, times) has a
+//! stable name ([`normalize`]). The real server's transcripts are kept as files, so that the
+//! embedded API is compared without one.
 
 pub mod compare;
 mod normalize;
@@ -33,7 +33,7 @@ pub use self::transcript::Transcript;
 /// What a target may fail with.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An answer's body, which may go on for ever.
+/// The body of a response, which may be endless.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
 
 /// An API to ask.
@@ -44,12 +44,12 @@ pub trait Target: Sync {
         request: Request<Bytes>,
     ) -> impl Future<Output = Result<Response<Body>, BoxError>> + Send;
 
-    /// Lets a moment pass before a question is asked again.
+    /// Waits a moment before a request is repeated.
     fn pause(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// The scripts in a folder, by name. A script that cannot be read is a mistake in the test, so this
-/// panics with the place.
+/// Loads the scripts of a folder, by name. An invalid script is a mistake in the test, so this
+/// panics with its position.
 #[track_caller]
 pub fn load_areas(scripts: &Path) -> Vec<Area> {
     let entries =
@@ -60,12 +60,12 @@ pub fn load_areas(scripts: &Path) -> Vec<Area> {
     paths.iter().map(|path| Area::parse(&name(path), &read(path))).collect()
 }
 
-/// Where an area's recording is.
+/// Returns the path of the recording of an area.
 pub fn recording_path(scripts: &Path, area: &str) -> PathBuf {
     scripts.join("recorded").join(format!("{area}.txt"))
 }
 
-/// What the real server has answered to an area's script; empty before it was ever asked.
+/// Loads the recorded responses of the real server; empty if there are none.
 pub fn load_recording(scripts: &Path, area: &str) -> Transcript {
     let path = recording_path(scripts, area);
     if path.exists() { Transcript::parse(&read(&path)) } else { Transcript::default() }

@@ -29,7 +29,7 @@ pub fn body(object: &Value) -> Option<Vec<u8>> {
     Some(envelope(version, kind, &raw))
 }
 
-/// What is around every message.
+/// Returns the envelope of a message.
 pub fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     let kind = [bytes(1, api_version.as_bytes()), bytes(2, kind.as_bytes())].concat();
     [b"k8s\0".to_vec(), bytes(1, &kind), bytes(2, raw)].concat()
@@ -82,7 +82,7 @@ fn numbers<'a>(go: &'a GoType, name: &str) -> Option<&'a [u32]> {
     go.numbers.iter().find(|(_, field)| ***field == *name).map(|(numbers, _)| &**numbers)
 }
 
-/// A value with its tag; nothing for what is not there.
+/// Returns a value with its tag, or nothing for null.
 fn field_of(id: TypeId, number: u32, value: &Value) -> Vec<u8> {
     let types = kinds::types();
     match (types.get(id), value) {

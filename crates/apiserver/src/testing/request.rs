@@ -1,4 +1,4 @@
-//! A request of a test, past any client.
+//! Sends requests of tests directly to the API service.
 
 use bytes::Bytes;
 use http::Request;
@@ -8,7 +8,7 @@ use tower::ServiceExt as _;
 
 use crate::{Api, ResponseBody};
 
-/// The body of the answer, which is a success.
+/// Sends a request that must succeed, and returns the response body.
 pub(crate) async fn send_request(
     api: &Api,
     method: &str,

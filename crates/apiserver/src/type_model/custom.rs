@@ -1,4 +1,4 @@
-//! The shape of a custom kind, from the schema of its CustomResourceDefinition.
+//! Builds the type model of a custom kind from the schema of its CustomResourceDefinition.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Field, ListKind, ObjectType, PatchStrategy, Scalar, Type, TypeId, Types};
 
-/// The types of a custom kind and that of its objects. `schema` is `openAPIV3Schema`, or null for
-/// a kind without one.
+/// Returns the types of a custom kind and the type of its objects. `schema` is `openAPIV3Schema`,
+/// or null for a kind without one.
 pub fn types_from_schema(schema: &Value) -> (Types, TypeId) {
     let mut reader = SchemaReader { types: Types::default(), metadata: TypeId(0) };
     reader.metadata = reader.object_meta();

@@ -1,9 +1,8 @@
-//! Reading and writing objects as the API server's Go types do.
+//! Decodes and encodes objects as the API server's Go types do.
 //!
-//! A client sees both ends: what is refused and in which words ([`decode`]), and that an object
-//! comes back in canonical form ([`encode`]): quantities and times rewritten, nulls and most
-//! empty fields gone, some empty ones there although nobody wrote them. Only types with a
-//! description in Go take part, others pass as they are.
+//! A client sees both sides: the errors for rejected values ([`decode`]), and the canonical form of
+//! stored objects ([`encode`]): quantities and times are rewritten, nulls and most empty fields
+//! removed, and some empty fields added. Only types with a description in Go are changed.
 
 use serde_json::{Map, Number, Value};
 
@@ -62,7 +61,7 @@ pub fn encode(types: &Types, id: TypeId, value: &mut Value) {
     }
 }
 
-/// What a field holds that nobody has set.
+/// Returns the value of a field that no client has set.
 pub fn zero_value(types: &Types, id: TypeId) -> Value {
     match types.get(id) {
         Type::Object(_) => {
@@ -97,7 +96,8 @@ fn encode_item(types: &Types, id: TypeId, value: &mut Value) {
 
 fn encode_fields(types: &Types, id: TypeId, fields: &mut Map<String, Value>) {
     let (Type::Object(object), Some(go)) = (types.get(id), types.go_type(id)) else { return };
-    // Types have many more fields than objects set, so only what is there is looked at in full.
+    // Types have many more fields than objects set, so only fields that are set are checked in
+    // full.
     let mut gone = Vec::new();
     fields.retain(|name, value| {
         let Some((name, field)) = object.fields.get_key_value(name.as_str()) else { return false };
@@ -110,7 +110,7 @@ fn encode_fields(types: &Types, id: TypeId, fields: &mut Map<String, Value>) {
         if is_omitted(types, field.type_id, how, value) {
             gone.push(name);
         } else if is_list && !how.pointer && is_empty(value) {
-            // Stored objects do not tell an empty list from none.
+            // Stored objects do not distinguish an empty list from none.
             *value = Value::Null;
         }
         true
@@ -139,7 +139,7 @@ fn may_be_written(how: &GoField) -> bool {
     }
 }
 
-/// What is written for a field that is not there.
+/// Returns the value that the server writes for an absent field, if any.
 fn value_when_absent(types: &Types, id: TypeId, how: &GoField) -> Option<Value> {
     if how.pointer {
         return (how.omit == OmitRule::Never).then_some(Value::Null);
@@ -204,14 +204,14 @@ fn encode_scalar(scalar: Scalar, value: &mut Value) {
     }
 }
 
-/// The decoder's view of a value: what it refuses, and which fields it does not know.
+/// Checks a value as the Go decoder does: collects its error and the unknown fields.
 struct DecodeCheck<'a> {
     types: &'a Types,
     unknown: Vec<String>,
-    /// The first wrong type. The decoder goes on after it, and only reports it if nothing stops
-    /// it later.
+    /// The first type error. The decoder continues after it, and reports it only if no later error
+    /// stops it.
     first_error: Option<String>,
-    /// The way here, as messages tell it.
+    /// The path of the current field, as error messages show it.
     field_path: Vec<&'a str>,
 }
 

@@ -1,22 +1,22 @@
-//! What a type is in Go: its name in messages, which of its fields are written when empty, and the
-//! numbers that fields have in protobuf.
+//! Describes the Go struct of a type: its name in messages, its fields that are written when empty,
+//! and their numbers in protobuf.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// How Go calls a type, and how it writes the fields of a struct.
+/// The name of the Go type in messages, and the fields of a struct.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct GoType {
     /// `v1.PodSpec`, `[]v1.Container`, `int32`.
     pub(crate) name: Box<str>,
-    /// Empty for what is no struct.
+    /// Empty for types that are no struct.
     pub(crate) fields: BTreeMap<Box<str>, GoField>,
     /// The fields by their numbers in protobuf. Those of embedded structs have several: one for
     /// each struct on the way.
     pub(crate) numbers: BTreeMap<Box<[u32]>, Box<str>>,
 }
 
-/// What a number in protobuf stands for.
+/// The field or embedded struct that a protobuf number identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtobufField<'a> {
     Field(&'a str),
@@ -43,11 +43,11 @@ pub(crate) struct GoField {
     /// Absent is something else than empty.
     pub(crate) pointer: bool,
     pub(crate) omit: OmitRule,
-    /// The embedded structs that it comes from; messages name them.
+    /// The embedded structs that contain the field; protobuf errors name them.
     pub(crate) embedded_structs: Vec<Box<str>>,
 }
 
-/// When a field is left out of what is written.
+/// The rule by which the encoder omits an empty field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum OmitRule {
     #[default]

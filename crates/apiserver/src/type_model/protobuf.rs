@@ -1,10 +1,10 @@
-//! Objects that come as protobuf, which Go clients prefer: read into the JSON that the same client
-//! would have sent otherwise, so that everything after sees one form.
+//! Decodes protobuf objects, which Go clients prefer, into the JSON that the same client would send
+//! otherwise. So all later steps see one form.
 //!
-//! The numbers of fields are in the description of a type in Go ([`GoType::numbers`]). Fields that
-//! nobody knows are passed over, and a field that comes twice is read into what is there, as the
-//! generated decoders do. What is read is bounded: in depth, since definitions of custom kinds
-//! contain themselves, and in number, since two bytes make a whole object.
+//! The numbers of fields are in the description of a type in Go ([`GoType::numbers`]). The decoder
+//! skips unknown fields and merges a repeated field into the earlier value, as the generated
+//! decoders do. Both depth and number of values are limited: definitions of custom kinds contain
+//! themselves, and two bytes can make a whole object.
 
 mod wire;
 
@@ -17,15 +17,15 @@ use self::wire::{FIXED_64, VARINT};
 use super::go_types::ProtobufField;
 use super::{GoType, Quantity, Scalar, Type, TypeId, Types, decode};
 
-/// How deep lists and objects may be within each other; less than what JSON may have.
+/// The maximum nesting of lists and objects; less than that of JSON.
 const MAX_DEPTH: usize = 100;
 
-/// How many fields, items and entries a body may have.
+/// The maximum number of fields, items and entries of a body.
 const MAX_VALUES: usize = 1 << 19;
 
 const TOO_DEEP: &str = "exceeded max depth";
 
-/// Schemas, which contain themselves by way of types that are no structs in JSON.
+/// The type of schemas, which contain themselves through types that are no structs in JSON.
 const SCHEMA_TYPE_NAME: &str =
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
@@ -48,11 +48,11 @@ pub(crate) fn from_protobuf(
 struct MessageReader<'a> {
     types: &'a Types,
     json: fn(&[u8]) -> Result<Value, String>,
-    /// How many have been read.
+    /// The number of values read so far.
     value_count: usize,
 }
 
-/// Where a value stands: the name of its field in messages, and its depth.
+/// The position of a value: its field name for errors, and its depth.
 #[derive(Clone, Copy)]
 struct FieldPosition<'a> {
     field: &'a str,
@@ -166,7 +166,7 @@ impl MessageReader<'_> {
         }
     }
 
-    /// Numbers one after the other, without tags.
+    /// Reads a packed list: numbers in sequence, without tags.
     fn packed_list(
         &mut self,
         items: TypeId,
@@ -217,7 +217,8 @@ impl MessageReader<'_> {
         Ok((key, value))
     }
 
-    /// A list as the value of a map, which is a message of its items: no map of protobuf has lists.
+    /// Reads a list that is the value of a map. It is a message of its items, because protobuf maps
+    /// cannot hold lists.
     fn list_message(
         &mut self,
         list: TypeId,
@@ -297,7 +298,7 @@ impl MessageReader<'_> {
         Ok(value)
     }
 
-    /// A schema, or whatever else may stand in its place.
+    /// Reads a schema, or the bool or list that may replace it.
     fn schema_union(
         &mut self,
         name: &str,
@@ -355,7 +356,7 @@ fn object_in(slot: &mut Value) -> &mut Map<String, Value> {
     slot.as_object_mut().expect("it has just been made one")
 }
 
-/// How values of a type are written.
+/// Returns the wire type of the values of a type.
 fn wire_type_of(shape: &Type) -> u8 {
     match shape {
         Type::Scalar(Scalar::Boolean | Scalar::Integer) => VARINT,
@@ -364,7 +365,7 @@ fn wire_type_of(shape: &Type) -> u8 {
     }
 }
 
-/// The name of a struct in messages; that of an embedded one is told by its fields.
+/// Returns the name of a struct in messages; an embedded struct has its name in its fields.
 fn message_name<'a>(go: &'a GoType, within: &[u32]) -> &'a str {
     match go.protobuf_field(within) {
         Some(ProtobufField::Embedded(name)) if !within.is_empty() => name,
@@ -372,7 +373,7 @@ fn message_name<'a>(go: &'a GoType, within: &[u32]) -> &'a str {
     }
 }
 
-/// A field as Go spells it, nearly: abbreviations are all capitals there.
+/// Returns the approximate Go name of a field. Go writes abbreviations in capitals; this does not.
 fn go_field_name(name: &str) -> String {
     if name == "metadata" {
         return "ObjectMeta".to_owned(); // it is embedded, and JSON calls it otherwise

@@ -1,7 +1,7 @@
 //! Resource quantities (`500m`, `1.5Gi`, `12e6`) as Go's type reads and writes them.
 //!
-//! Exact to 1e-9. Magnitudes above about 1.7e29 are held at that bound, so that no text makes
-//! anybody compute with a million digits.
+//! Exact to 1e-9. Magnitudes above about 1.7e29 are held at that bound, so that no text causes
+//! computations with a million digits.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ pub(crate) enum QuantityError {
     Suffix,
 }
 
-/// The number behind a quantity, and the family of suffixes of its text.
+/// The number of a quantity, with the suffix format of its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quantity {
     nanos: i128,
@@ -95,7 +95,7 @@ impl Quantity {
     }
 }
 
-/// The text that Go's type writes for the text that it has read.
+/// Returns the text that Go's `Quantity` writes after it has parsed `text`.
 pub(crate) fn canonical_text(text: &str) -> Result<String, QuantityError> {
     let text = text.trim();
     let amount = Quantity::parse(text)?;
@@ -165,15 +165,15 @@ struct QuantityParts<'a> {
     scale: SuffixScale,
 }
 
-/// What the suffix multiplies by.
+/// The factor of a suffix: a power of ten or of two.
 #[derive(Clone, Copy)]
 enum SuffixScale {
     Ten { power: i64, format: Format },
     Two { power: u32 },
 }
 
-/// Whether Kubernetes prints `text` as it stands although it may not be canonical (`+5`, `1.500`,
-/// `007`). It keeps short numbers whose exponent happens to be in order.
+/// Returns whether Kubernetes prints `text` unchanged although it may not be canonical (`+5`,
+/// `1.500`, `007`). It keeps short numbers whose exponent happens to be a valid one.
 fn is_printed_unchanged(text: &str) -> bool {
     let Ok(parts) = split(text) else { return false };
     let digits = || parts.whole.bytes().chain(parts.fraction.bytes());
@@ -190,8 +190,8 @@ fn is_printed_unchanged(text: &str) -> bool {
 }
 
 impl QuantityParts<'_> {
-    /// Whether Kubernetes takes its way for small numbers, which neither looks at the text of the
-    /// number again nor rewrites it.
+    /// Returns whether Kubernetes parses this with its fast path for small numbers. That path
+    /// neither parses the text of the number again nor rewrites it.
     fn is_small_number(&self) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match self.scale {

@@ -1,4 +1,4 @@
-//! From the bytes of a request to an object of the kind.
+//! Decodes the body of a request into an object of the kind.
 
 mod json;
 mod protobuf;
@@ -15,7 +15,7 @@ use crate::status::{StatusDetails, StatusError};
 use crate::type_model;
 use crate::verbs::options::FieldValidation;
 
-/// The kind that a body has to have.
+/// The kind that a body must have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpectedKind<'a> {
     pub(crate) group: &'a str,
@@ -45,8 +45,8 @@ impl<'a> ExpectedKind<'a> {
     }
 }
 
-/// The body of the request, of the kind that is expected: JSON, or YAML or protobuf if the client
-/// says so.
+/// Reads the body as an object of the expected kind. The content type selects JSON, YAML or
+/// protobuf.
 pub(crate) fn read_object(
     request: &Request,
     expected: ExpectedKind<'_>,
@@ -66,7 +66,7 @@ pub(crate) fn read_object(
     Ok(parsed)
 }
 
-/// The options of a delete. Those of any group's version do.
+/// Reads the options of a delete, of any group version.
 pub(crate) fn read_delete_options(request: &Request) -> Result<Option<Value>, StatusError> {
     if request.body.is_empty() {
         return Ok(None);
@@ -101,13 +101,13 @@ pub(crate) fn from_protobuf(id: type_model::TypeId, bytes: &[u8]) -> Result<Valu
     protobuf::decode(id, bytes)
 }
 
-/// The type of the objects of a kind in bodies.
+/// Returns the type of the objects of a kind in request bodies.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn message_type(group: &str, version: &str, kind: &str) -> Option<type_model::TypeId> {
     protobuf::message_type(group, version, kind)
 }
 
-/// The outer error is for media types, the inner one is what the decoder says.
+/// Parses the body. The outer error is for media types, the inner one is the decoder's message.
 fn parse_body(request: &Request) -> Result<Result<ParsedBody, String>, StatusError> {
     let parsed = match request.content_type() {
         "" | "application/json" | "application/*" | "*/*" => json::parse(&request.body)
@@ -133,12 +133,12 @@ fn object(parsed: ParsedBody) -> Result<ParsedBody, String> {
     }
 }
 
-/// JSON of a patch. The error is what the decoder says.
+/// Parses the JSON of a patch. The error is the decoder's message.
 pub(crate) fn parse_json(bytes: &[u8]) -> Result<Value, String> {
     json::parse(bytes).map(|parsed| parsed.value)
 }
 
-/// The configuration of an apply.
+/// Parses the configuration of a server-side apply.
 pub(crate) fn parse_apply_config(bytes: &[u8]) -> Result<Value, StatusError> {
     parse_yaml(bytes).map_err(|problem| {
         StatusError::bad_request(format!(
@@ -147,7 +147,7 @@ pub(crate) fn parse_apply_config(bytes: &[u8]) -> Result<Value, StatusError> {
     })
 }
 
-/// The error is what Go's package says, where it is known.
+/// Parses YAML. The error is that of Go's package, where it is known.
 fn parse_yaml(bytes: &[u8]) -> Result<Value, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("yaml: {error}"))?;
     serde_saphyr::from_str(text).map_err(|error| {
@@ -189,7 +189,7 @@ fn unsupported() -> StatusError {
     )
 }
 
-/// An object of the kind, with defaults, and warnings about fields that nobody knows.
+/// Decodes an object of the kind, with defaults, and warnings about unknown fields.
 pub(crate) fn decode(
     served: &ServedResource,
     parsed: ParsedBody,
@@ -215,7 +215,7 @@ pub(crate) fn decode(
     }
 }
 
-/// What was wrong with an object that [`decode`] refused, without what it was taken for.
+/// Returns the reason of an error from [`decode`], without the kind.
 pub(crate) fn decode_problem(failure: &StatusError) -> &str {
     let message = failure.message.as_str();
     let problem = message.split_once(" cannot be handled as a ").map_or(message, |(_, rest)| rest);
@@ -282,7 +282,7 @@ fn check_custom_kind(
         );
         let mut failure = StatusError::bad_request(message);
         if !version.is_empty() {
-            // Nobody knows the fields of a version that is not served.
+            // The fields of a version that is not served are unknown.
             let fields = object.as_object().into_iter().flatten().map(|(field, _)| field);
             failure.warnings = fields
                 .filter(|field| !matches!(field.as_str(), "apiVersion" | "kind" | "metadata"))
@@ -332,7 +332,7 @@ fn wrong_kind(
     ))
 }
 
-/// The name of the group's internal types.
+/// Returns the Go package of a group.
 pub(crate) fn go_package(group: &str) -> &str {
     match group {
         "" => "core",
@@ -358,7 +358,7 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-/// The namespace and name of a body against those of the path.
+/// Checks the namespace of a body against the path; fills in a missing one.
 pub(crate) fn check_namespace(
     call: &ResourceRequest,
     object: &mut Value,

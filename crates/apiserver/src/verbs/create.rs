@@ -1,4 +1,4 @@
-//! A new object.
+//! Creates a new object.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ pub(crate) fn create_applied(
     ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::CREATED, body)), warnings)
 }
 
-/// A kind that is on its way out has no new objects.
+/// Rejects new objects of a custom kind whose definition is terminating.
 fn check_crd_not_terminating(
     state: &State,
     served: &ServedResource,
@@ -87,7 +87,7 @@ fn check_crd_not_terminating(
     Ok(())
 }
 
-/// Everything between decoding and storing.
+/// Runs admission, defaulting of metadata and validation of a new object.
 pub(crate) fn admit_and_validate(
     state: &mut State,
     served: &ServedResource,
@@ -146,7 +146,7 @@ fn check_namespace(
         let about = crate::status::StatusDetails { group: "", kind: "namespaces", name: namespace };
         return Err(StatusError::not_found(about));
     };
-    // Events may tell how a namespace ends.
+    // Events may report how a namespace terminates.
     if &*served.resource.kind != "Event" && stored.is_terminating {
         let why = format!(
             "unable to create new content in namespace {namespace} because it is being terminated"
@@ -161,7 +161,7 @@ fn check_namespace(
     Ok(())
 }
 
-/// A `Status` that says that all went well.
+/// Returns a `Status` of success.
 pub(crate) fn success_status() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
 }

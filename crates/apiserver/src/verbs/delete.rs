@@ -1,4 +1,4 @@
-//! The end of objects: at once, after a grace period, or when the last finalizer has gone.
+//! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::verbs::{body, create};
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// What a delete left behind.
+/// The result of a delete.
 #[derive(Debug)]
 pub(crate) enum DeleteOutcome {
-    /// The object is gone; this was its last state.
+    /// The object was removed; this is its last state.
     Removed(Arc<StoredObject>),
-    /// It stays until its grace period or its finalizers are over.
+    /// The object stays until its grace period ends or its finalizers are removed.
     Terminating(Arc<StoredObject>),
-    /// What would stay, had this not been a dry run.
+    /// The object that would stay after a real delete.
     DryRun(Value),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn delete(
     ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::OK, body)), warnings)
 }
 
-/// Why an object may never be deleted, if it is one of those.
+/// Returns the reason why an object may never be deleted.
 fn deletion_forbidden_reason(served: &ServedResource, name: &str) -> Option<&'static str> {
     if served.custom().is_some() {
         return None;
@@ -111,7 +111,7 @@ pub(crate) fn delete_collection(
     ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::OK, Body::List(list))), warnings)
 }
 
-/// The options of the request, and warnings about them.
+/// Returns the options of the request, with warnings about them.
 fn delete_options(call: &ResourceRequest) -> Result<(DeleteOptions, Vec<String>), StatusError> {
     let body = body::read_delete_options(&call.request)?;
     let mut options = DeleteOptions::parse(&call.request.query, body.as_ref())?;
@@ -160,7 +160,7 @@ pub(crate) fn delete_object(
     }
     set_propagation_finalizers(&mut object, options.propagation);
     let has_finalizers = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-    // A namespace waits for what is in it.
+    // A namespace waits for its objects.
     let is_namespace = &*served.resource.plural == "namespaces"
         && object["spec"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
     let stays = has_finalizers || is_namespace || matches!(grace, GracePeriod::Seconds(1..));
@@ -201,7 +201,7 @@ fn is_crd(served: &ServedResource) -> bool {
     &*served.resource.plural == "customresourcedefinitions" && served.custom().is_none()
 }
 
-/// Tells that the objects of a definition go before it.
+/// Adds the condition `Terminating` to the status of a CRD.
 fn add_terminating_condition(definition: &mut Value, now: &str) {
     let conditions = &mut definition["status"]["conditions"];
     if !conditions.is_array() {
@@ -224,7 +224,7 @@ enum GracePeriod {
     /// Nothing to wait for.
     None,
     Seconds(i64),
-    /// It is on its way out already, and not sooner for this request.
+    /// The object is already terminating, and this request does not shorten its deadline.
     AlreadyTerminating,
 }
 
@@ -248,7 +248,7 @@ fn remaining_grace_period(
     }
 }
 
-/// Says when the object is to end. Its generation counts that as a change.
+/// Sets the deletion timestamp and grace period. A change of them counts in the generation.
 fn mark_terminating(object: &mut Value, now: Timestamp, seconds: i64) {
     let metadata = &mut object["metadata"];
     let old =
@@ -270,7 +270,7 @@ fn mark_terminating(object: &mut Value, now: Timestamp, seconds: i64) {
     }
 }
 
-/// The garbage collector finds out by finalizers what to do with dependents.
+/// Sets the finalizers by which the garbage collector handles dependents.
 fn set_propagation_finalizers(object: &mut Value, propagation: Option<Propagation>) {
     let Some(propagation) = propagation else {
         return;

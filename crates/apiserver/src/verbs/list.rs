@@ -1,4 +1,4 @@
-//! Many objects, in pages if the client wants them.
+//! Lists objects, in pages if the client requests them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::{ObjectKey, StoredObject};
 use crate::verbs::body;
 use crate::verbs::options::{self, VersionMatch};
 
-/// Objects of one resource at one version.
+/// The objects of one resource at one version.
 #[derive(Debug)]
 pub(crate) struct ObjectList {
     pub(crate) served: Arc<ServedResource>,
@@ -64,7 +64,7 @@ pub(crate) fn list(state: &mut State, call: &ResourceRequest) -> Result<ApiRespo
 
     let mut items = Vec::new();
     let mut last = None;
-    // As the real one, this does not look whether any of those that are left is selected.
+    // As the real server, this does not check whether any of the remaining objects is selected.
     let mut left = 0;
     for (key, stored) in objects {
         if items.len() == limit {
@@ -78,7 +78,7 @@ pub(crate) fn list(state: &mut State, call: &ResourceRequest) -> Result<ApiRespo
         && left > 0
     {
         metadata["continue"] = Page::token(version, &last).into();
-        // With a selector nobody knows how many are left without looking at all of them.
+        // With a selector, counting the remaining objects would mean to check all of them.
         if selection.is_empty() {
             metadata["remainingItemCount"] = left.into();
         }
@@ -86,7 +86,7 @@ pub(crate) fn list(state: &mut State, call: &ResourceRequest) -> Result<ApiRespo
     Ok(list_response(call, items, metadata))
 }
 
-/// The selectors of the query.
+/// Parses the label and field selectors of the query.
 pub(crate) fn parse_selector(call: &ResourceRequest) -> Result<ObjectSelector, StatusError> {
     let query = &call.request.query;
     let check = |field: &str| call.served.check_selectable_field(field);

@@ -6,7 +6,7 @@ use crate::admission::FieldError;
 use crate::request::Query;
 use crate::status::{StatusDetails, StatusError};
 
-/// How `resourceVersion` is meant.
+/// The meaning of `resourceVersion`: exactly this version, or not older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     Exact,
@@ -21,7 +21,7 @@ pub(crate) fn version_match(query: &Query) -> Option<VersionMatch> {
     }
 }
 
-/// The resource version of a query; 0 for none. The error is what is wrong with it.
+/// Parses the resource version of a query; 0 for none. The error is a message for the client.
 fn parse_version(query: &Query) -> Result<u64, String> {
     match query.get("resourceVersion") {
         "" => Ok(0),
@@ -44,7 +44,7 @@ pub(crate) fn list_version(query: &Query) -> Result<u64, StatusError> {
         .map_err(|problem| StatusError::bad_request(format!("invalid resource version: {problem}")))
 }
 
-/// Refuses versions that have not been reached.
+/// Rejects a version that the store has not reached yet.
 pub(crate) fn check_version_reached(wanted: u64, newest: u64) -> Result<(), StatusError> {
     if wanted > newest {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {newest}");

@@ -1,4 +1,4 @@
-//! A change of an object that is there; with server-side apply also one that is not.
+//! Patches an existing object; server-side apply also creates one.
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub(crate) fn patch(state: &mut State, call: &ResourceRequest) -> Result<ApiResp
     ApiResponse::with_warnings(write.commit(state, new), warnings)
 }
 
-/// What the patched document is. `text` is what a failure shows of it.
+/// Decodes the patched document. An error message shows it as `text`.
 fn decode_patched(
     kind: PatchType,
     served: &ServedResource,
@@ -90,7 +90,7 @@ fn decode_patched(
         })
 }
 
-/// Strategic merges are not decoded from JSON, and their decoder has words of its own.
+/// Rewords a decoding error as the decoder of strategic merge patches words it.
 fn strategic_decode_problem(problem: &str) -> String {
     let parts = problem
         .strip_prefix("json: cannot unmarshal ")
@@ -111,7 +111,7 @@ fn strategic_decode_problem(problem: &str) -> String {
     }
 }
 
-/// A patched document as a failure shows it: sorted at the top, the rest as it is stored.
+/// Returns a patched document as an error shows it: sorted at the top, the rest as it is stored.
 fn document_text(document: Value) -> String {
     const METADATA: [&str; 15] = [
         "name",
@@ -140,7 +140,7 @@ fn document_text(document: Value) -> String {
     Value::Object(fields).to_string()
 }
 
-/// The kind of patch that the content type says.
+/// Returns the type of patch that the content type names.
 pub(crate) fn patch_type(request: &Request, custom: bool) -> Result<PatchType, StatusError> {
     match request.content_type() {
         "application/json-patch+json" => Ok(PatchType::Json),
@@ -152,7 +152,7 @@ pub(crate) fn patch_type(request: &Request, custom: bool) -> Result<PatchType, S
              application/json-patch+json, application/merge-patch+json, \
              application/apply-patch+yaml",
         )),
-        // This one is refused before anybody looks at the resource.
+        // This patch type is rejected before the resource is read.
         _ => {
             let mut failure = StatusError::unsupported_media_type("415: Unsupported Media Type");
             failure.details = Some(Box::default());
@@ -161,7 +161,7 @@ pub(crate) fn patch_type(request: &Request, custom: bool) -> Result<PatchType, S
     }
 }
 
-/// The patch of the body.
+/// Parses the patch in the body.
 pub(crate) fn read_patch(request: &Request, kind: PatchType) -> Result<Value, StatusError> {
     body::parse_json(&request.body).map_err(|problem| {
         StatusError::bad_request(match kind {
@@ -210,7 +210,7 @@ fn apply(
     write.commit(state, new)
 }
 
-/// Who names the uid of an object does not want a new one.
+/// Rejects an apply that would create an object but names a uid.
 fn check_no_uid(served: &ServedResource, config: &Value) -> Result<(), StatusError> {
     let text = |field: &str| config["metadata"][field].as_str().unwrap_or_default();
     match text("uid") {
@@ -237,7 +237,7 @@ fn check_apply_config(call: &ResourceRequest, config: &Value) -> Result<(), Stat
     check_name_and_namespace(call, config)
 }
 
-/// A patch may not move an object.
+/// Rejects a patch that changes the name or the namespace.
 fn check_name_and_namespace(call: &ResourceRequest, object: &Value) -> Result<(), StatusError> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {

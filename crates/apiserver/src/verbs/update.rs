@@ -1,4 +1,4 @@
-//! A new state of an object that is there.
+//! Updates an existing object.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(crate) fn missing_name(name: &str) -> StatusError {
     ))
 }
 
-/// Some kinds insist on the version that the client has read.
+/// Rejects an update without the resource version that its kind requires.
 fn require_resource_version(served: &ServedResource, object: &Value) -> Result<(), StatusError> {
     if served.allows_unconditional_update()
         || object["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty())
@@ -81,7 +81,7 @@ fn require_resource_version(served: &ServedResource, object: &Value) -> Result<(
     Err(StatusError::invalid(served.status_details(name), &[error]))
 }
 
-/// A write over a stored object: what it is, and how it was asked for.
+/// An update of a stored object: the object, the subresource and the options.
 #[derive(Debug)]
 pub(crate) struct ObjectUpdate<'a> {
     pub(crate) served: &'a Arc<ServedResource>,
@@ -116,7 +116,7 @@ impl ObjectUpdate<'_> {
         }
     }
 
-    /// Notes that `manager` writes what has changed.
+    /// Records `manager` as the owner of the changed fields.
     pub(crate) fn update_managed_fields(&self, state: &State, new: &mut Value, manager: &str) {
         let now = state.now();
         self.served.with_endpoint(self.subresource, |endpoint| {
@@ -170,7 +170,7 @@ impl ObjectUpdate<'_> {
     }
 }
 
-/// The answer to a write to an object that has been made anew.
+/// Returns the conflict for a write to an object that was recreated.
 pub(crate) fn uid_conflict(
     served: &ServedResource,
     key: &ObjectKey,
@@ -186,7 +186,7 @@ pub(crate) fn uid_conflict(
     StatusError::conflict(served.status_details(key.name()), &why)
 }
 
-/// What a client may leave out of an update, and what it may not change.
+/// Restores metadata that a client may omit or may not change.
 fn restore_server_metadata(new: &mut Value, old: &Value) {
     let (metadata, before) = (&mut new["metadata"], &old["metadata"]);
     for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -199,7 +199,7 @@ fn restore_server_metadata(new: &mut Value, old: &Value) {
     crate::registry::remove_field(metadata, "selfLink");
 }
 
-/// Whether the last thing that kept a deleted object has gone.
+/// Returns whether a deleted object has nothing left that blocks its removal.
 pub(crate) fn is_fully_deleted(object: &Value) -> bool {
     let metadata = &object["metadata"];
     // Namespaces have finalizers of their own kind.

@@ -1,4 +1,4 @@
-//! Changes as they happen.
+//! Watches send the changes of objects to clients as they happen.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ use crate::store::{Change, LatestChange, ObjectKey, Receiver, StoredObject, Vers
 use crate::verbs::list::parse_selector;
 use crate::verbs::options;
 
-/// How often a client that likes bookmarks is told how far it has come.
+/// The interval of bookmarks, for clients that request them.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// How long a watch lasts when the client does not say; the real one draws 30 to 60 minutes.
@@ -43,47 +43,47 @@ pub(crate) struct Watch {
     projection: Projection,
     namespace: String,
     selector: ObjectSelector,
-    /// What the client still has to get before the changes.
+    /// The events that the client must receive before the changes.
     phase: WatchPhase,
     /// The last version that the client knows of.
     version: u64,
     latest_change: Receiver<Arc<LatestChange>>,
     bookmarks: bool,
     timeout: Duration,
-    /// Whether column names have been sent: the first row of a table carries them.
+    /// Whether column names have been sent: the first row of a table has them.
     has_sent_columns: bool,
 }
 
 #[derive(Debug)]
 enum WatchPhase {
-    /// What was there at the first version, after this key. It is looked up as the client reads:
-    /// a list of all objects for each that does not would be the end of the memory.
+    /// The objects at the first version, after this key. They are read as the client reads: one
+    /// list of all objects for each slow client would exhaust the memory.
     InitialObjects {
         after: Option<ObjectKey>,
-        /// Whether the client wants to be told that it has seen all.
+        /// Whether the client wants a bookmark after the initial objects.
         sends_end_bookmark: bool,
     },
     Failed(Box<StatusError>),
     Changes,
 }
 
-/// What goes to the client next.
+/// The next event for the client.
 #[derive(Debug)]
 enum WatchEvent {
     Object(&'static str, Arc<StoredObject>),
     /// The same, of the last change.
     Latest(&'static str, Arc<LatestChange>),
-    /// It left the selection: the client sees what it knew.
+    /// The object is no longer selected: the client receives its old state.
     LeftSelection(Arc<Change>),
     InitialEventsEnd,
     Bookmark,
 }
 
-/// What the last change tells a watcher without the store.
+/// The result of reading the last change without the store.
 enum LatestChangeOutcome {
     Nothing,
     Event(WatchEvent),
-    /// There was more than that change.
+    /// There are more changes than the last one.
     ReadStore,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn watch(
     call: &ResourceRequest,
 ) -> Result<ApiResponse, StatusError> {
     let query = &call.request.query;
-    let selection = parse_selector(call)?;
+    let selector = parse_selector(call)?;
     options::check_watch(query)?;
     let wanted = options::version(query)?;
     let newest_version = state.store.version();
@@ -103,7 +103,7 @@ pub(crate) fn watch(
     let namespace = call.target.namespace.clone();
 
     let version = if wanted == 0 || initial { newest_version } else { wanted.min(newest_version) };
-    let start = if initial {
+    let phase = if initial {
         WatchPhase::InitialObjects {
             after: None,
             sends_end_bookmark: query.flag("sendInitialEvents"),
@@ -113,17 +113,17 @@ pub(crate) fn watch(
     } else {
         WatchPhase::Changes
     };
-    let latest = table.subscribe();
+    let latest_change = table.subscribe();
     let seconds = query.number("timeoutSeconds")?.and_then(|seconds| u64::try_from(seconds).ok());
     let watch = Watch {
         shared: shared.clone(),
         served: call.served.clone(),
         projection: call.projection,
         namespace,
-        selector: selection,
-        phase: start,
+        selector,
+        phase,
         version,
-        latest_change: latest,
+        latest_change,
         bookmarks: query.flag("allowWatchBookmarks"),
         timeout: seconds
             .filter(|seconds| *seconds > 0)
@@ -196,7 +196,7 @@ impl Watch {
         line(&json!({"type": "BOOKMARK", "object": object}))
     }
 
-    /// What is next, as far as the last change alone tells.
+    /// Returns the next event, if the last change alone determines it.
     fn next_from_latest_change(&mut self) -> LatestChangeOutcome {
         let latest = self.latest_change.latest();
         if !matches!(self.phase, WatchPhase::Changes) {
@@ -218,15 +218,15 @@ impl Watch {
         }
     }
 
-    /// What is next, from the store: a part of what was there at the start, or of what has
-    /// happened since; and whether there may be more.
+    /// Returns the next events from the store, and whether there may be more. They are a part of
+    /// the initial objects, or of the changes since.
     fn next_from_store(&mut self) -> Result<(VecDeque<WatchEvent>, bool), VersionTooOld> {
         let shared = self.shared.clone();
         let mut state = shared.lock();
         let newest = state.store.version();
         let table = state.store.table(&self.served.id);
         match &mut self.phase {
-            WatchPhase::InitialObjects { after, sends_end_bookmark: announced } => {
+            WatchPhase::InitialObjects { after, sends_end_bookmark } => {
                 let page =
                     table.range_at_version(self.version, &self.namespace, after.as_ref(), BATCH)?;
                 let is_last = page.len() < BATCH;
@@ -236,7 +236,7 @@ impl Watch {
                 let mut events: VecDeque<_> =
                     selected.map(|(_, stored)| WatchEvent::Object("ADDED", stored)).collect();
                 if is_last {
-                    events.extend(announced.then_some(WatchEvent::InitialEventsEnd));
+                    events.extend(sends_end_bookmark.then_some(WatchEvent::InitialEventsEnd));
                     self.phase = WatchPhase::Changes;
                 }
                 Ok((events, true))
@@ -261,7 +261,7 @@ impl Watch {
         }
     }
 
-    /// What a change is to a client that sees only what it selects.
+    /// Returns the event of a change for a client with this selector.
     fn event_for_change(&self, change: Arc<Change>) -> Option<WatchEvent> {
         let selects = |stored: &StoredObject| {
             change.key.is_in(&self.namespace) && self.selector.matches(&change.key, stored)
@@ -298,7 +298,7 @@ fn error(failure: &StatusError) -> Bytes {
     line(&json!({"type": "ERROR", "object": failure.to_value()}))
 }
 
-/// A watch with its timers.
+/// A watch with its timers, as a stream of events.
 struct WatchStream {
     watch: Watch,
     ready: VecDeque<WatchEvent>,
@@ -320,8 +320,8 @@ impl WatchStream {
                 self.is_finished = true;
                 return Some(error(failure));
             }
-            // The last change is marked as seen before the store is asked, so that nothing that
-            // comes later is missed.
+            // The last change is marked as seen before the store is read, so that no later change
+            // is missed.
             let before = self.watch.version;
             let more = match self.watch.next_from_latest_change() {
                 LatestChangeOutcome::Nothing => false,
@@ -341,7 +341,8 @@ impl WatchStream {
             if self.ready.is_empty() && !more {
                 self.wait().await;
             } else if (&mut self.end).now_or_never().is_some() {
-                // There is always something to tell; the time is up nevertheless.
+                // There may always be another event; the watch has reached its timeout
+                // nevertheless.
                 self.is_finished = true;
             }
         }

@@ -1,4 +1,4 @@
-//! The embedded API in this process, asked by hand.
+//! A client that calls the embedded API in this process, without a client library.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whatever is asked, there is an answer that is no bug of ours, and the API goes on.
+//! Tests with random requests: each gets a response without a server bug, and the API stays up.
 
 use bytes::Bytes;
 use http::{Request, Uri, header};

@@ -11,7 +11,7 @@ use super::fuzz::object;
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Collections, and what is in them.
+/// Collections with the version and kind of their objects.
 const KINDS: [(&str, &str, &str); 8] = [
     ("/api/v1/nodes", "v1", "Node"),
     (PODS, "v1", "Pod"),
@@ -169,7 +169,7 @@ fn too_deeply_nested_raw_json_is_rejected() {
 fn extreme_lengths_and_numbers_are_rejected() {
     for raw in [
         int(4, i64::MIN), // metadata is a number
-        bytes(1, &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]), // a name without end
+        bytes(1, &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]), // an endless name
         bytes(1, &bytes(8, &int(1, i64::MAX))), // a time beyond all years
         bytes(1, &bytes(8, &int(1, i64::MIN))),
         bytes(2, &int(4, i64::MAX)), // terminationGracePeriodSeconds

@@ -1,4 +1,4 @@
-//! What kubectl asks of a cluster that is more than stored objects: `auth`, `exec`, `logs`.
+//! Tests of reviews and connect subresources, as kubectl uses them: `auth`, `exec`, `logs`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Many who watch, and some who do not read what they get.
+//! Tests of many watchers, some of which do not read their events.
 
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;

@@ -1,4 +1,4 @@
-//! CapacityBuffers: pods that do not exist and keep room free (spec 20 §3.20, spec 40 §6.2).
+//! Reads CapacityBuffers into virtual pods that keep capacity free (spec 20 §3.20, spec 40 §6.2).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use super::{Objects, Reader, dynamic_resources, pod_spec, quantity, requests, te
 use crate::wire::PodSpec as WireSpec;
 
 const KIND: &str = "CapacityBuffer";
-/// Virtual pods of one buffer and of all of them: more than any cluster has room for.
+/// The most virtual pods of one buffer, and of all buffers: more than any cluster can hold.
 const MAX_PODS_PER_BUFFER: u32 = 50_000;
 const MAX_BUFFER_PODS: usize = 200_000;
 
-/// The virtual pods of all buffers. One that cannot be resolved has none and is marked.
+/// Returns the virtual pods of all buffers. A buffer that cannot be resolved has none and a
+/// diagnostic.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pod> {
     if !reader.settings.gates.capacity_buffer || objects.capacity_buffers.is_empty() {
         return Vec::new();
@@ -108,7 +109,7 @@ impl<'a> Templates<'a> {
         self.by_name.insert(key, BufferSource { workload, template });
     }
 
-    /// What a buffer points to. A PodTemplate wins.
+    /// Returns the workload or PodTemplate that a buffer references. A PodTemplate wins.
     fn resolve_source(&self, buffer: &CapacityBuffer) -> Result<BufferSource<'a>, String> {
         let namespace = text(buffer.metadata.namespace.as_ref());
         let (kind, name) = match (&buffer.spec.pod_template_ref, &buffer.spec.scalable_ref) {
@@ -134,12 +135,12 @@ fn scalable_workload(replicas: Option<i32>) -> PodSource {
     PodSource::Scalable { replicas: replicas.map(non_negative) }
 }
 
-/// Less than nothing is nothing.
+/// Converts to an unsigned number; negative numbers become 0.
 fn non_negative(number: i32) -> u32 {
     u32::try_from(number).unwrap_or(0)
 }
 
-/// How many pods of this workload and of this shape the buffer keeps room for.
+/// Returns how many pods of this workload and template the buffer keeps capacity for.
 pub fn buffer_replicas(
     buffer: &CapacityBuffer,
     workload: PodSource,

@@ -1,7 +1,8 @@
-//! Parts of objects, for readers that need no snapshot: the simulated scheduler, drains.
+//! Converts parts of wire objects for readers that need no snapshot: the simulated scheduler,
+//! drains.
 //!
-//! They are read as [`super::snapshot`] reads them. What cannot be read is left out, without the
-//! reason: admission refuses it, and nobody here could do anything about it.
+//! The conversion equals that of [`super::snapshot`]. Unreadable parts are left out without a
+//! diagnostic: admission rejects them, and these readers could not act on one.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
 
-/// What a live pod asks for, dynamic resources left out.
+/// Returns the requests and constraints of a live pod, without dynamic resources.
 pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
     let none = WireSpec::default();
     let pod = wire.spec.as_ref().unwrap_or(&none);
@@ -35,7 +36,7 @@ pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
     spec::read(pod, requests, Vec::new(), aliases, &mut problems)
 }
 
-/// What a live pod needs when it leaves its node.
+/// Returns what a live pod needs on another node after its eviction.
 pub fn eviction_needs(wire: &WirePod) -> PodToEvict {
     let none = WireSpec::default();
     let spec = wire.spec.as_ref().unwrap_or(&none);
@@ -45,8 +46,8 @@ pub fn eviction_needs(wire: &WirePod) -> PodToEvict {
     }
 }
 
-/// Whether not every node with room will do: it has to be certain ones, or near to or far from other
-/// pods, or where its volumes and devices are.
+/// Whether the pod needs more than free capacity: certain nodes, other pods near or far, volumes or
+/// devices.
 fn is_constrained(spec: &WireSpec) -> bool {
     let mut spread = spec.topology_spread_constraints.iter().flatten();
     let affinity = spec.affinity.as_ref();
@@ -64,7 +65,7 @@ fn is_constrained(spec: &WireSpec) -> bool {
         || spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty())
 }
 
-/// Where a pod is in its life.
+/// Returns the facts of a pod that decide when a drain evicts it.
 pub fn pod_standing(wire: &WirePod) -> PodDrainState {
     let (spec, status) = (wire.spec.as_ref(), wire.status.as_ref());
     let annotations = wire.metadata.annotations.as_ref();

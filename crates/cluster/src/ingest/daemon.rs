@@ -37,16 +37,16 @@ pub(crate) fn daemon(set: &DaemonSet, newest: Option<&WirePod>, reader: &mut Rea
     }
 }
 
-/// The uid of the DaemonSet that controls a pod, if one does. An object without a uid controls
-/// nothing.
+/// Returns the uid of the DaemonSet that controls a pod, if any. A DaemonSet without a uid controls
+/// no pod.
 pub(crate) fn controlling_daemon_set_uid(pod: &WirePod) -> Option<&str> {
     let owners = pod.metadata.owner_references.iter().flatten();
     let owner = owners.into_iter().find(|owner| owner.controller == Some(true))?;
     (owner.kind == KIND && !owner.uid.is_empty()).then_some(owner.uid.as_str())
 }
 
-/// Of two pods the newer one has the smaller age. Of those made in one second the first by name is
-/// taken; upstream takes any.
+/// Returns a sort key that orders newer pods first. Pods created in the same second are ordered by
+/// name; upstream takes any.
 pub(crate) fn newest_first_key(pod: &WirePod) -> (Reverse<i64>, &str) {
     (Reverse(pod::creation_time(pod).as_second()), text(pod.metadata.name.as_ref()))
 }
@@ -65,8 +65,8 @@ fn newest_pods(objects: &Objects) -> HashMap<(&str, &str), &WirePod> {
     newest
 }
 
-/// What the newest pod asks for, or the template. Required node affinity is the template's if it
-/// has some: real pods are pinned to their node by it.
+/// Returns the spec of the newest pod, or of the template. Required node affinity is the template's
+/// if it has some: that of a real pod pins it to its node.
 fn spec(
     set: &DaemonSet,
     newest: Option<&WirePod>,

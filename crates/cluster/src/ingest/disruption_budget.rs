@@ -7,8 +7,9 @@ use karpenter_core::snapshot::PodDisruptionBudget;
 
 use super::{Objects, Reader, selector};
 
-/// All budgets. One whose selector cannot be read may be for any pod of its namespace, so all of
-/// them stay: upstream disrupts nothing at all then (spec 30 §3.4).
+/// Returns all PodDisruptionBudgets. One with an unreadable selector may select any pod of its
+/// namespace, so it blocks all of them: upstream disrupts nothing at all in that case (spec 30
+/// §3.4).
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<PodDisruptionBudget> {
     let budgets = objects.pod_disruption_budgets.iter();
     budgets.map(|wire| budget(wire, reader)).collect()

@@ -1,4 +1,4 @@
-//! Dynamic resource allocation: who asks, for which claims, and what there is (spec 20 §3.19).
+//! Reads the objects of dynamic resource allocation: requests, claims and devices (spec 20 §3.19).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ mod slice;
 
 pub(crate) use slice::read_slice as resource_slice;
 
-/// Whether the pod or one of its containers asks for devices.
+/// Whether the pod or one of its containers requests devices.
 pub(super) fn requests_devices(spec: &WireSpec) -> bool {
     let lists_claims = spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty());
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
@@ -45,8 +45,8 @@ pub(super) fn claims(spec: &WireSpec, status: Option<&PodStatus>) -> Vec<ClaimRe
     claims.collect()
 }
 
-/// Devices, claims and classes of the cluster. Which devices their selectors match is filled in by
-/// whoever speaks CEL and knows the catalog.
+/// Returns the devices, claims and classes of the cluster. The device selector evaluator fills in
+/// later which devices their selectors match.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> DynamicResourceState {
     let classes = objects
         .device_classes

@@ -1,12 +1,12 @@
-//! Annotations `karpenter.sh/do-not-disrupt` that protect nothing, though somebody wrote them for it.
+//! Detects `karpenter.sh/do-not-disrupt` annotations whose value protects nothing.
 
 use karpenter_api::annotations::DO_NOT_DISRUPT;
 use karpenter_core::disruption::do_not_disrupt::{InvalidAnnotation, PodProtection, blocks_node};
 
-/// What somebody may write to say that there is no protection, which is how it is read.
+/// The value that disables the protection on purpose.
 const NO_PROTECTION: &str = "false";
 
-/// What there is to say about the annotation of a pod.
+/// Returns a note if the annotation of a pod protects nothing.
 pub(super) fn pod_note(protection: &PodProtection) -> Option<String> {
     let PodProtection::Invalid(invalid) = protection else { return None };
     let (InvalidAnnotation::NotADuration { text, .. } | InvalidAnnotation::NotPositive { text }) =
@@ -14,7 +14,7 @@ pub(super) fn pod_note(protection: &PodProtection) -> Option<String> {
     ineffective_annotation(text, "\"true\" or a positive duration such as 1h30m")
 }
 
-/// The same for a node.
+/// Returns a note if the annotation of a node protects nothing.
 pub(super) fn node_note(annotation: Option<&str>) -> Option<String> {
     let text = annotation.filter(|_| !blocks_node(annotation))?;
     ineffective_annotation(text, "\"true\"; durations are for pods")

@@ -1,4 +1,4 @@
-//! Equal values once: replicas share their specs and labels.
+//! Stores equal values once: replicas share their specs and labels.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -17,7 +17,7 @@ impl<T> Default for Interner<T> {
 }
 
 impl<T: Eq + Hash> Interner<T> {
-    /// The shared copy of a value.
+    /// Returns the shared copy of a value.
     pub(super) fn intern(&mut self, value: T) -> Arc<T> {
         if let Some(known) = self.known.get(&value) {
             return Arc::clone(known);
@@ -27,7 +27,7 @@ impl<T: Eq + Hash> Interner<T> {
         shared
     }
 
-    /// Forgets values that nobody else holds.
+    /// Drops values that have no other holder.
     pub(super) fn sweep(&mut self) {
         self.known.retain(|known| Arc::strong_count(known) > 1);
     }

@@ -1,4 +1,4 @@
-//! Nodes and NodeClaims, joined by the machine behind them (spec 40 §5.2, spec 45 §13).
+//! Joins Nodes and NodeClaims by their provider id (spec 40 §5.2, spec 45 §13).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use super::{Objects, Reader, ineffective_protection, quantity, taint, text};
 const NODE: &str = "Node";
 const NODE_CLAIM: &str = "NodeClaim";
 
-/// The nodes, and which of them pods mean by a name.
+/// The nodes of the snapshot, and an index by the Node names that pods use.
 pub(super) struct ReadNodes<'a> {
     pub(super) nodes: Vec<StateNode>,
     /// By the name of the Node object, which a NodeClaim's differs from.
@@ -61,7 +61,7 @@ pub(super) fn read<'a>(objects: &'a Objects, reader: &mut Reader<'_>) -> ReadNod
     ReadNodes { nodes, by_name }
 }
 
-/// Our launched NodeClaims by machine.
+/// Returns the launched NodeClaims of this installation by provider id.
 fn launched_claims<'a>(
     objects: &'a Objects,
     reader: &mut Reader<'_>,
@@ -84,12 +84,12 @@ fn launched_claims<'a>(
     claims
 }
 
-/// The machine of a NodeClaim; empty until it is launched.
+/// Returns the provider id of a NodeClaim; empty until it is launched.
 pub(crate) fn provider_id(claim: &NodeClaim) -> &str {
     claim.status.as_ref().map_or("", |status| text(status.provider_id.as_ref()))
 }
 
-/// The machine of a Node; its name where nobody told.
+/// Returns the provider id of a Node, or its name if it has none.
 pub(crate) fn provider_id_or_name(node: &WireNode) -> &str {
     match node.spec.as_ref().map_or("", |spec| text(spec.provider_id.as_ref())) {
         "" => text(node.metadata.name.as_ref()),
@@ -97,8 +97,8 @@ pub(crate) fn provider_id_or_name(node: &WireNode) -> &str {
     }
 }
 
-/// Why a Node does not count yet: one of a pool is waited for until it is known which machine and
-/// which instance type it is (spec 40 §5.4).
+/// Returns why a Node is not tracked yet. A Node of a NodePool is tracked once its provider id and
+/// instance type are known (spec 40 §5.4).
 pub(crate) fn untracked_reason(node: &WireNode) -> Option<&'static str> {
     let label = |key: &str| {
         node.metadata
@@ -130,7 +130,7 @@ pub(crate) fn published_drivers(
     drivers.collect()
 }
 
-/// The two objects of one machine; at least one is there.
+/// A Node and a NodeClaim with the same provider id; at least one is present.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeAndClaim<'a> {
     pub(crate) node: Option<&'a WireNode>,
@@ -138,7 +138,7 @@ pub(crate) struct NodeAndClaim<'a> {
 }
 
 impl<'a> NodeAndClaim<'a> {
-    /// The node that both make, with a note where it is not protected and somebody thinks so.
+    /// Returns the joined StateNode and reports a do-not-disrupt annotation that protects nothing.
     fn read_with_notes(
         self,
         drivers: BTreeMap<String, Option<u32>>,
@@ -202,7 +202,7 @@ impl<'a> NodeAndClaim<'a> {
         node
     }
 
-    /// What only disruption looks at.
+    /// Returns the facts of the node that only disruption reads.
     fn standing(self, problems: &mut Vec<String>) -> NodeDisruptionState {
         let claim = self.claim;
         let meta = claim.map(|claim| &claim.metadata);
@@ -288,7 +288,8 @@ impl<'a> NodeAndClaim<'a> {
         conditions.iter().find(is_meant).map(|found| found.last_transition_time.0)
     }
 
-    /// When a reboot ended, whether well or not: since then Rebooting is False.
+    /// Returns when the last reboot ended, successfully or not: the transition of Rebooting to
+    /// False.
     fn rebooted_at(self) -> Option<Timestamp> {
         let conditions = self.claim?.status.as_ref()?.conditions.as_ref()?;
         let is_over =
@@ -345,7 +346,8 @@ impl<'a> NodeAndClaim<'a> {
         })
     }
 
-    /// What the Node says; until it is ready, what it does not know yet is the NodeClaim's.
+    /// Returns the Node's resources, with missing ones from the NodeClaim until the Node is
+    /// initialized.
     fn fill_from_claim(self, mut node: Resources, claim: impl FnOnce() -> Resources) -> Resources {
         if !self.is_initialized() {
             for (name, promised) in claim().iter() {
@@ -371,7 +373,7 @@ fn node_object(node: &WireNode) -> NodeObject {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     NodeObject {
         labels: node.metadata.labels.clone().unwrap_or_default(),
-        // What is wrong with them is told with the effective taints.
+        // The reader of the effective taints reports their problems.
         taints: taint::taints(taints, &mut Vec::new()),
     }
 }

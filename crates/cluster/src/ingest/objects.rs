@@ -22,7 +22,7 @@ use karpenter_api::nodepool::NodePool;
 use super::text;
 use crate::wire::Pod;
 
-/// Every object that decisions look at, by kind.
+/// Every object that decisions read, by kind.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     pub pods: Vec<Pod>,
@@ -50,11 +50,11 @@ pub struct Objects {
     pub device_classes: Vec<DeviceClass>,
 }
 
-/// When objects of a file were made that do not say so.
+/// The creation time of objects in a file that set none.
 const DEFAULT_CREATION_SECONDS: i64 = 1_700_000_000;
 
 impl Objects {
-    /// Fills in what a cluster would have set and a hand-written file leaves out:
+    /// Fills in defaults that a cluster would have set and a manifest file omits:
     ///
     /// * the namespace `default`, for kinds that live in one;
     /// * a uid made of kind, namespace and name, and a time of creation;
@@ -121,8 +121,7 @@ fn fill_node_class(class: &mut NodeClassRef) {
     }
 }
 
-/// A pod that no node holds is what the scheduler would have called unschedulable, unless a gate
-/// keeps the scheduler from looking at it.
+/// Marks an unbound pod as unschedulable, unless it has conditions or a scheduling gate.
 fn mark_unschedulable(pod: &mut Pod) {
     let is_bound = pod.spec.as_ref().is_some_and(|s| !text(s.node_name.as_ref()).is_empty());
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());

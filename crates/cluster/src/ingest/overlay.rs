@@ -8,7 +8,7 @@ use karpenter_core::requirement::Aliases;
 
 use super::{Objects, Reader, quantity, requirement};
 
-/// All overlays, also those that cannot be used: the evaluation says what became of each.
+/// Returns all NodeOverlays, also the unusable ones: the evaluation reports the result of each.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverlay> {
     if !reader.settings.gates.node_overlay {
         return Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverl
     overlays
 }
 
-/// One overlay. If it cannot be used, its problem says why.
+/// Returns one NodeOverlay; its problem states why it cannot be used.
 pub fn node_overlay(wire: &NodeOverlay, provider: &Provider, aliases: &Aliases) -> NamedOverlay {
     let spec = &wire.spec;
     let mut problems = validation::nodeoverlay(spec, provider).errors;
@@ -32,7 +32,7 @@ pub fn node_overlay(wire: &NodeOverlay, provider: &Provider, aliases: &Aliases) 
     let requirements = requirement::items(&items, aliases, &mut already_reported);
     let capacity =
         quantity::field_resources(spec.capacity.as_ref(), "spec.capacity", &mut already_reported);
-    // Admission refuses both; an absolute price says more than a change.
+    // Admission rejects an overlay with both; an absolute price is more exact than a change.
     let price = spec.price.as_ref().or(spec.price_adjustment.as_ref());
     let price = match price.map(|text| PriceChange::parse(text)) {
         None => None,

@@ -1,4 +1,4 @@
-//! Pods: who they are, where they are, and what keeps them from being placed.
+//! Reads pods: their identity, their node, and why one cannot be scheduled.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -64,7 +64,7 @@ pub(super) fn read(
     pods
 }
 
-/// One pod, and what it may use at most. `wire` is kept to know its replicas by.
+/// Reads one pod and its limits. The cache keeps the wire pod to recognize its replicas.
 pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
     object: P,
     node: Option<NodeId>,
@@ -108,7 +108,7 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
     (pod, limits)
 }
 
-/// What a pod asks for, and what is wrong with that.
+/// Parses the requests and constraints of a pod, with their errors.
 fn parse_pod(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> ParsedPod {
     let mut unread = Vec::new();
     let spec = specs.intern(spec(wire, reader, &mut unread));
@@ -125,7 +125,7 @@ fn parse_pod(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>)
     ParsedPod { spec, limits, problem, parse_errors: unread, affinity_errors: unread_affinity }
 }
 
-/// What a live pod asks for.
+/// Returns the requests and constraints of a live pod.
 pub(super) fn spec(wire: &WirePod, reader: &Reader<'_>, problems: &mut Vec<String>) -> PodSpec {
     let none = WireSpec::default();
     let spec = wire.spec.as_ref().unwrap_or(&none);
@@ -134,12 +134,12 @@ pub(super) fn spec(wire: &WirePod, reader: &Reader<'_>, problems: &mut Vec<Strin
     pod_spec::read(spec, requests, claims, reader.aliases, problems)
 }
 
-/// When the object was made; without a time, before all others.
+/// Returns when the object was created; without a time, the Unix epoch.
 pub(crate) fn creation_time(wire: &WirePod) -> Timestamp {
     wire.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
 }
 
-/// Why the pod is not considered, all reasons together (spec 20 §2.3, checks 1 to 3).
+/// Returns why the pod is not considered, all reasons joined (spec 20 §2.3, checks 1 to 3).
 ///
 /// Only a required DoesNotExist opts out. Upstream also takes contradictory or preferred terms for
 /// it (spec 20 Q15); here such pods are tried.
@@ -210,7 +210,8 @@ pub(super) fn phase(name: &str) -> Phase {
     }
 }
 
-/// Whether the scheduler said so; the status of the condition does not count (spec 20 §2.3).
+/// Whether the scheduler marked the pod unschedulable; the status of the condition does not count
+/// (spec 20 §2.3).
 fn is_unschedulable(wire: &WirePod) -> bool {
     let conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| {
@@ -223,14 +224,14 @@ fn is_unready(wire: &WirePod) -> bool {
     conditions.into_iter().any(|found| found.type_ == "Ready" && found.status == "False")
 }
 
-/// What it costs to evict the pod.
+/// Returns the cost of evicting the pod.
 fn pod_eviction_cost(wire: &WirePod, gates: Gates) -> f64 {
     let (disruption_cost, deletion_cost) = cost_annotations(wire, gates);
     let priority = wire.spec.as_ref().and_then(|spec| spec.priority);
     eviction_cost(disruption_cost, deletion_cost, priority)
 }
 
-/// What its two annotations say about that.
+/// Returns the values of the pod's two cost annotations.
 fn cost_annotations(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>) {
     let annotations = wire.metadata.annotations.as_ref();
     let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
@@ -239,8 +240,7 @@ fn cost_annotations(wire: &WirePod, gates: Gates) -> (Option<&str>, Option<&str>
     (annotation(annotations::DISRUPTION_COST), deletion_cost)
 }
 
-/// An annotation that is to say what it costs to evict a pod, and is no 32-bit integer. It counts as
-/// 0 (spec 45 §9.4).
+/// A cost annotation whose value is not a 32-bit integer. It counts as 0 (spec 45 §9.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostAnnotationError<'a> {
     /// `karpenter.sh/disruption-cost`.
@@ -258,7 +258,7 @@ impl<'a> CostAnnotationError<'a> {
         }
     }
 
-    /// What it says.
+    /// Returns the value of the annotation.
     pub fn value(self) -> &'a str {
         match self {
             Self::Disruption(value) | Self::Deletion(value) => value,
@@ -273,7 +273,7 @@ impl fmt::Display for CostAnnotationError<'_> {
     }
 }
 
-/// The annotation of the pod that decides what it costs to evict it, if it cannot be read.
+/// Returns the effective cost annotation of the pod if it is not an integer.
 pub fn cost_annotation_error(wire: &WirePod, gates: Gates) -> Option<CostAnnotationError<'_>> {
     let (disruption_cost, deletion_cost) = cost_annotations(wire, gates);
     let written = disruption_cost.map(CostAnnotationError::Disruption);
@@ -310,7 +310,7 @@ pub(crate) fn controller(wire: &WirePod) -> Option<ControllerRef> {
     })
 }
 
-/// What the annotation `karpenter.sh/do-not-disrupt` says at a time.
+/// Returns the protection by `karpenter.sh/do-not-disrupt` at this time.
 pub(crate) fn protection(wire: &WirePod, now: Timestamp) -> PodProtection {
     let annotations = wire.metadata.annotations.as_ref();
     let annotation = annotations.and_then(|all| all.get(annotations::DO_NOT_DISRUPT));

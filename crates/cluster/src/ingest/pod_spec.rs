@@ -1,4 +1,4 @@
-//! What a pod asks for (spec 20 §1.7, §1.9, §1.10).
+//! Reads the scheduling constraints of a pod (spec 20 §1.7, §1.9, §1.10).
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, PodAffinityTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
@@ -32,7 +32,7 @@ pub(super) fn read(
     PodSpec {
         requests,
         node_selector: Requirements::from_labels(selector, aliases),
-        // What is wrong in it is told by the validation of pods.
+        // The pod validation reports problems of the node affinity.
         node_affinity: required_node_affinity(node, aliases, &mut Vec::new()).unwrap_or_default(),
         preferred_node_affinity: preferred_node_affinity(node, aliases, problems),
         pod_affinity,
@@ -47,8 +47,8 @@ pub(super) fn read(
     }
 }
 
-/// The terms of required node affinity; none if there is no such affinity at all. What is wrong in
-/// them is left out, with a problem.
+/// Returns the terms of required node affinity; none if the pod has no such affinity. Invalid
+/// expressions are left out, with a problem.
 pub(super) fn required_node_affinity(
     wire: Option<&NodeAffinity>,
     aliases: &Aliases,
@@ -132,7 +132,7 @@ fn term(wire: &PodAffinityTerm, problems: &mut Vec<String>) -> AffinityTerm {
     }
 }
 
-/// Parts that no labels meet: an absent selector of namespaces means something else.
+/// Returns a label selector that matches nothing. An absent namespace selector has another meaning.
 fn match_nothing() -> LabelSelector {
     let expression = |condition| Expression { key: String::new(), condition };
     let expressions = [Condition::Exists, Condition::DoesNotExist].map(expression).into();

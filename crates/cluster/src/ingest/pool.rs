@@ -14,7 +14,8 @@ use super::{Objects, Reader, quantity, requirement, taint};
 
 const KIND: &str = "NodePool";
 
-/// The pools that are ours, ready, not static and not deleting. All others are marked.
+/// Returns the NodePools that are ours, ready, not static and not deleting. All others get a
+/// diagnostic.
 pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::with_capacity(objects.node_pools.len());
     for wire in &objects.node_pools {
@@ -28,7 +29,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Pool> {
     pools
 }
 
-/// One pool, if nodes can be launched from it.
+/// Reads one NodePool; none if it cannot launch nodes.
 pub(crate) fn read_usable(wire: &NodePool, reader: &mut Reader<'_>) -> Option<Pool> {
     let mut problems = Vec::new();
     let pool = pool(wire, reader, &mut problems);
@@ -57,8 +58,8 @@ pub(super) fn read_managed(
     pools
 }
 
-/// One pool as disruption sees it, if it is ours. What cannot be read of it is told where it is
-/// read for scheduling.
+/// Reads one NodePool for disruption; none if it belongs to another installation. Problems are
+/// reported where the NodePool is read for scheduling.
 pub(crate) fn read_managed_pool(wire: &NodePool, reader: &Reader<'_>) -> Option<ManagedPool> {
     if !reader.settings.serves(&wire.spec.template.spec.node_class_ref) {
         return None;
@@ -79,9 +80,9 @@ pub(crate) fn read_managed_pool(wire: &NodePool, reader: &Reader<'_>) -> Option<
     })
 }
 
-/// A budget as it is written: what cannot be read of it is found when it is looked at. Half a window
-/// and reasons that nobody knows are admitted by no API server: such a budget holds at all times, for
-/// all reasons, so that nothing goes that its owner may have meant to keep.
+/// Reads a budget as written; its evaluation detects invalid values. No API server admits half a
+/// window or unknown reasons: such a budget holds at all times and for all reasons, so that
+/// disruption spares all nodes that the owner may have meant to keep.
 fn budget(wire: &WireBudget) -> Budget {
     let named = |reasons: &Vec<String>| {
         reasons.iter().map(|name| Reason::from_name(name)).collect::<Option<Vec<_>>>()
@@ -95,7 +96,7 @@ fn budget(wire: &WireBudget) -> Budget {
     }
 }
 
-/// What is wrong with `spec.disruption`, where no API server has looked at it.
+/// Returns the first problem of `spec.disruption`, for NodePools that no API server has validated.
 fn disruption_problem(wire: &NodePool, now: Timestamp) -> Option<String> {
     let disruption = wire.spec.disruption.as_ref()?;
     if let Some(policy) = disruption.consolidation_policy.as_deref()
@@ -107,7 +108,7 @@ fn disruption_problem(wire: &NodePool, now: Timestamp) -> Option<String> {
     budgets_problem(wire, now)
 }
 
-/// Which budget of a pool cannot be understood, and why. With one nothing is disrupted.
+/// Returns the first invalid budget of a NodePool and why; it blocks all disruption.
 pub fn budgets_problem(wire: &NodePool, now: Timestamp) -> Option<String> {
     let budgets = wire.spec.disruption.iter().flat_map(|one| one.budgets.iter().flatten());
     budgets.enumerate().find_map(|(at, budget)| {
@@ -141,7 +142,7 @@ fn default_budget() -> Budget {
     Budget { nodes: "10%".to_owned(), schedule: None, duration: None, reasons: None }
 }
 
-/// Why nothing can be launched from the pool now.
+/// Returns why the NodePool cannot launch nodes now.
 fn unusable_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     let class = &wire.spec.template.spec.node_class_ref;
     if !reader.settings.serves(class) {
@@ -157,7 +158,7 @@ fn unusable_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     (!is_ready(wire, reader)).then(|| not_ready_reason(wire))
 }
 
-/// That a pool is not ready, and what its conditions say about why.
+/// Returns the message for a NodePool that is not ready, with the failing condition.
 fn not_ready_reason(wire: &NodePool) -> String {
     let all = || wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let of = |kind: &str| all().find(|one| one.type_ == kind && one.status != "True");
@@ -173,7 +174,8 @@ fn not_ready_reason(wire: &NodePool) -> String {
     }
 }
 
-/// Whether its condition Ready says so. Where nobody sets conditions, none at all says it, too.
+/// Whether the condition Ready is true. If the settings assume ready NodePools, a missing one
+/// counts as true.
 fn is_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
     let mut conditions = wire.status.iter().flat_map(|status| status.conditions.iter().flatten());
     match conditions.find(|condition| condition.type_ == conditions::READY) {
@@ -182,7 +184,7 @@ fn is_ready(wire: &NodePool, reader: &Reader<'_>) -> bool {
     }
 }
 
-/// Why the pool would never become ready, where nobody else validates it.
+/// Returns why the NodePool would never become ready, if no NodePool controller validates it.
 fn invalid_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
     let settings = reader.settings;
     if !settings.assume_pools_ready {
@@ -225,13 +227,14 @@ fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Poo
     }
 }
 
-/// How long a node stays untouched after its last pod; none for Never, or under a policy that nobody
-/// knows, and at once by default.
+/// Returns how long a node stays untouched after its last pod event; none for Never or an unknown
+/// policy, zero by default.
 fn consolidate_after(wire: &NodePool, problems: &mut Vec<String>) -> Option<SignedDuration> {
     let disruption = wire.spec.disruption.as_ref();
     let policy = disruption.and_then(|disruption| disruption.consolidation_policy.as_deref());
     if policy.is_some_and(|policy| ConsolidationPolicy::from_name(policy).is_none()) {
-        // Nobody knows which nodes may go, so all stay. It is told where no API server has looked.
+        // It is unknown which nodes may be consolidated, so all stay. Problems are reported where
+        // no API server has validated the NodePool.
         return None;
     }
     let after = disruption.and_then(|disruption| disruption.consolidate_after.as_ref());

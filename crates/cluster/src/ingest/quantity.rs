@@ -6,7 +6,8 @@ pub(super) use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQu
 use karpenter_api::grammar::{Amount, Quantity as FieldQuantity, QuantityError, QuantityFormat};
 use karpenter_core::resources::{Notation, Quantity, Resources};
 
-/// The resources of a list. What is no quantity is left out, with a problem that names `place`.
+/// Returns the resources of a list. Invalid quantities are left out, with a problem that names
+/// `place`.
 pub(super) fn resources(
     list: Option<&BTreeMap<String, WireQuantity>>,
     place: &str,
@@ -15,7 +16,7 @@ pub(super) fn resources(
     collect(list.into_iter().flatten().map(|(name, q)| (name, parse(q))), place, problems)
 }
 
-/// The quantities of a map that are not of the resources of a node.
+/// Returns the quantities of a map; invalid ones are left out, with a problem.
 pub(super) fn quantity_map(
     list: Option<&BTreeMap<String, WireQuantity>>,
     place: &str,
@@ -25,7 +26,7 @@ pub(super) fn quantity_map(
     resources.iter().map(|(name, quantity)| (name.to_owned(), quantity)).collect()
 }
 
-/// One quantity, if it is one.
+/// Parses one quantity; none if it is invalid, with a problem.
 pub(super) fn read_quantity(
     wire: &WireQuantity,
     place: &str,
@@ -73,7 +74,7 @@ fn quantity(amount: Amount) -> Quantity {
     Quantity::from_nanos(amount.as_nanos()).with_notation(notation)
 }
 
-/// Resources of which less than nothing makes no sense: such a request would free room on its node.
+/// Returns requests, which must not be negative: a negative one would free capacity on its node.
 pub(super) fn requests(
     list: Option<&BTreeMap<String, WireQuantity>>,
     place: &str,

@@ -12,7 +12,7 @@ use karpenter_core::resources::{PODS, Resources};
 use super::quantity;
 use crate::wire::{Container, ContainerStatus, PodSpec as WireSpec, PodStatus};
 
-/// The effective requests of a pod.
+/// Returns the effective requests of a pod.
 pub(super) fn pod_requests(
     spec: &WireSpec,
     status: Option<&PodStatus>,
@@ -21,14 +21,14 @@ pub(super) fn pod_requests(
     read(spec, status, false, problems)
 }
 
-/// The effective requests of a pod that a template makes: nobody has merged its limits into its
-/// requests yet.
+/// Returns the effective requests of a pod template. The API server has not merged its limits into
+/// its requests yet.
 pub(super) fn template_requests(spec: &WireSpec, problems: &mut Vec<String>) -> Resources {
     read(spec, None, true, problems)
 }
 
-/// What a pod may use at most, `pods: 1` included. What has no limit is not listed. What is wrong
-/// with it is told by nobody: only gauges show limits.
+/// Returns the effective limits of a pod, `pods: 1` included. Resources without a limit are not
+/// listed. Problems are dropped: only gauges show limits.
 pub(super) fn pod_limits(spec: &WireSpec) -> Resources {
     let limits = |wire: Option<&ResourceRequirements>| {
         let list = wire.and_then(|resources| resources.limits.as_ref());

@@ -4,9 +4,9 @@ use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use karpenter_api::requirement::Requirement as WireItem;
 use karpenter_core::requirement::{Aliases, Operator, Requirement, RequirementItem, Requirements};
 
-/// The requirements of one term. Expressions that mean nothing are left out, with a problem.
+/// Returns the requirements of one term. Invalid expressions are left out, with a problem.
 ///
-/// `matchFields` are not read; who may not use them is told elsewhere.
+/// `matchFields` are not read; the pod validation rejects them where they are not allowed.
 pub(super) fn term(
     wire: &NodeSelectorTerm,
     aliases: &Aliases,
@@ -34,7 +34,7 @@ pub(super) fn items(
 ) -> Requirements {
     let read = |item: &WireItem| {
         let values = item.values.as_deref().unwrap_or_default();
-        // What is out of range is refused by admission; here it is kept as far as it goes.
+        // Admission rejects values out of range; here they are clamped.
         let min_values = item.min_values.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX));
         requirement(&item.key, &item.operator, values, min_values, aliases, problems)
     };

@@ -25,7 +25,7 @@ pub(super) fn selector(
     }
 }
 
-/// The parts of a selector, or why it cannot be read. What Kubernetes refuses is refused.
+/// Reads a label selector, or returns why Kubernetes rejects it.
 pub(super) fn label_selector(wire: &WireSelector) -> Result<LabelSelector, String> {
     for (key, value) in wire.match_labels.iter().flatten() {
         check_expression(key, [value])?;

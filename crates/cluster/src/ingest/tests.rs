@@ -1,4 +1,4 @@
-//! Objects are written as JSON here, so that what is not mentioned is really absent.
+//! Tests of ingest. Objects are written as JSON, so that unmentioned fields are really absent.
 #![expect(clippy::needless_pass_by_value, reason = "literals are handed over as they are")]
 
 use jiff::Timestamp;
@@ -42,19 +42,13 @@ fn read_spec(mut spec: Value) -> Pod {
     read_pod(json!({"name": "p", "namespace": "n"}), spec, json!({}))
 }
 
-/// Marks as `kind namespace/name: reason`, with a dash before what is left out, and an exclamation
-/// mark where somebody has to mend it.
+/// Returns diagnostics as `kind namespace/name: reason`, prefixed with `-` if the object is
+/// excluded and `!` if it is invalid.
 fn diagnostics(ingested: &IngestResult) -> Vec<String> {
-    let marked = ingested.diagnostics.iter().map(|marked| {
-        let IngestDiagnostic {
-            kind,
-            namespace,
-            name,
-            is_excluded: is_left_out,
-            is_invalid: is_broken,
-            reason,
-        } = marked;
-        let sign = match (is_left_out, is_broken) {
+    let diagnostics = ingested.diagnostics.iter().map(|diagnostic| {
+        let IngestDiagnostic { kind, namespace, name, is_excluded, is_invalid, reason } =
+            diagnostic;
+        let sign = match (is_excluded, is_invalid) {
             (true, true) => "-!",
             (true, false) => "-",
             (false, true) => "!",
@@ -62,5 +56,5 @@ fn diagnostics(ingested: &IngestResult) -> Vec<String> {
         };
         format!("{sign}{kind} {namespace}/{name}: {reason}")
     });
-    marked.collect()
+    diagnostics.collect()
 }

@@ -85,7 +85,7 @@ pub(crate) fn class(wire: &WireClass, reader: &Reader<'_>) -> StorageClass {
     let terms = wire.allowed_topologies.iter().flatten().map(|term| topology(term, reader.aliases));
     StorageClass {
         provisioner: translated.map_or(wire.provisioner.as_str(), |(_, csi)| csi).to_owned(),
-        // The API server stores the default; where it is missing, nobody asked to bind at once.
+        // The API server stores the default; a missing mode does not mean immediate binding.
         binds_immediately: text(wire.volume_binding_mode.as_ref()) == "Immediate",
         allowed_topologies: terms.filter(|term| !term.is_empty()).collect(),
     }

@@ -1,4 +1,4 @@
-//! Services and owners of pods, as far as default spread constraints look at them (spec 20 §3.18).
+//! Reads the Services and pod owners that default spread constraints use (spec 20 §3.18).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! DaemonSets, each with its newest pod (spec 40 §5.4).
+//! Tracks DaemonSets, each with its newest pod (spec 40 §5.4).
 //!
-//! Upstream looks for the newest pod each minute, and keeps the last one it has seen. Here the newest
-//! pod that exists is known at any time; a DaemonSet without pods is what its template says.
+//! Upstream searches for the newest pod each minute, and keeps the last one it has seen. Here the
+//! newest existing pod is known at any time; a DaemonSet without pods uses its template.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -50,7 +50,7 @@ impl MirrorState {
         self.publish_daemons();
     }
 
-    /// Follows a pod that changed, if a DaemonSet controls it.
+    /// Updates the DaemonSet that controls a changed pod, if one does.
     pub(super) fn update_daemon_of_pod(
         &mut self,
         name: &PodKey,
@@ -82,7 +82,7 @@ impl MirrorState {
         }
     }
 
-    /// Reads the DaemonSets with this uid again: there is one, unless somebody made it up.
+    /// Reads the DaemonSets with this uid again; there is one, unless a pod names a wrong owner.
     fn refresh_daemons(&mut self, namespace: &str, uid: &str, r: &mut Reader<'_>) {
         let sets = self.daemons.daemon_sets.iter();
         let is_meant = |set: &DaemonSetEntry| text(set.wire.metadata.uid.as_ref()) == uid;
@@ -119,7 +119,7 @@ impl MirrorState {
     }
 }
 
-/// Who controls a pod, by namespace and uid, and how old it is.
+/// Returns the controlling DaemonSet of a pod (namespace, uid) and the pod's age.
 fn controlling_daemon_set(pod: &WirePod) -> Option<((String, String), Age)> {
     let uid = ingest::controlling_daemon_set_uid(pod)?;
     let (seconds, name) = ingest::newest_first_key(pod);

@@ -1,7 +1,7 @@
-//! How many NodeClaims each NodePool has, and in which state (spec 40 §5.5).
+//! Counts the NodeClaims of each NodePool by state (spec 40 §5.5).
 //!
-//! Static capacity counts with this: claims that it is about to make are reserved first, so that two
-//! who look at the same numbers do not both use the last place under a limit.
+//! Static capacity uses these counts: it reserves NodeClaims before it creates them, so that two
+//! callers that read the same counts do not both use the last place under a limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +13,11 @@ use super::{Mirror, MirrorState};
 /// The claims of a pool by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeCounts {
-    /// Neither of the others.
+    /// NodeClaims in neither of the other states.
     pub active: usize,
-    /// On their way out, or marked for it.
+    /// NodeClaims that are deleting or marked for deletion.
     pub deleting: usize,
-    /// A command is about to replace them.
+    /// NodeClaims that a command is about to replace.
     pub pending_disruption: usize,
 }
 
@@ -28,7 +28,7 @@ impl NodeCounts {
     }
 }
 
-/// All pools.
+/// The NodeClaims of all NodePools, by state.
 #[derive(Default)]
 pub(super) struct NodePoolStates {
     pools: BTreeMap<String, PoolClaims>,
@@ -61,7 +61,7 @@ impl PoolClaims {
 }
 
 impl NodePoolStates {
-    /// Says that a command is about to replace a claim, or not any more.
+    /// Sets or removes the pending disruption of a NodeClaim.
     pub(super) fn set_pending_disruption(&mut self, claim: &str, is_pending: bool) {
         if is_pending {
             self.pending_disruption.insert(claim.to_owned());
@@ -70,7 +70,7 @@ impl NodePoolStates {
         }
     }
 
-    /// Counts a claim of a pool in its state, and in no other.
+    /// Counts a NodeClaim of a NodePool in exactly one state.
     fn set_claim_state(&mut self, claim: &str, pool: &str, is_deleted: bool, is_marked: bool) {
         if self.pool_of.get(claim).is_some_and(|known| known != pool) {
             self.remove_claim(claim);
@@ -91,8 +91,8 @@ impl NodePoolStates {
         state.insert(claim.to_owned());
     }
 
-    /// Takes a claim out. A pool without claims goes, with what is reserved of it; one whose claims
-    /// are to be replaced stays (spec 40 Q12).
+    /// Removes a NodeClaim. A NodePool without NodeClaims is removed with its reservations; one
+    /// whose NodeClaims are pending disruption stays (spec 40 Q12).
     fn remove_claim(&mut self, claim: &str) {
         self.pending_disruption.remove(claim);
         let Some(pool) = self.pool_of.remove(claim) else { return };
@@ -151,8 +151,8 @@ impl Mirror {
         self.state().node_pools.counts(pool)
     }
 
-    /// Reserves up to `want` claims of a pool under a limit on their number. Returns how many, which
-    /// are to be [released](Self::release_nodes) when they are made, or not made.
+    /// Reserves up to `want` claims of a pool under a limit on their number. Returns how many; the
+    /// caller [releases](Self::release_nodes) them when they are created, or not created.
     pub fn reserve_nodes(&self, pool: &str, limit: i64, want: i64) -> i64 {
         self.state().node_pools.reserve(pool, limit, want)
     }
@@ -162,8 +162,8 @@ impl Mirror {
         self.state().node_pools.release(pool, count);
     }
 
-    /// Says that a command is about to replace a claim of a static pool. It ends with
-    /// [`Self::unmark_for_deletion`], or when the claim is deleted.
+    /// Marks a NodeClaim of a static NodePool as about to be replaced. The mark ends with
+    /// [`Self::unmark_for_deletion`], or when the NodeClaim is deleted.
     pub fn mark_pending_disruption(&self, claim: &str) {
         self.update(|state, reader| {
             if state.state_nodes.has_claim(claim) {

@@ -10,22 +10,22 @@ use jiff::Timestamp;
 use super::Mirror;
 use crate::snapshot_view::PodKey;
 
-/// What is known about a pod that waits.
+/// The scheduling times of a pending pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodTimes {
-    /// When it was first seen waiting.
+    /// When the provisioner first saw the pod pending.
     pub acknowledged_at: Option<Timestamp>,
-    /// When a simulation first decided about it, either way.
+    /// When a scheduling pass first decided about the pod, with either result.
     pub decided_at: Option<Timestamp>,
-    /// When it was first found to fit somewhere.
+    /// When a scheduling pass first found a place for the pod.
     pub schedulable_at: Option<Timestamp>,
-    /// When it was first placed on a pool whose nodes do register.
+    /// When the pod was first placed on a NodePool whose nodes register.
     pub healthy_at: Option<Timestamp>,
     /// The NodeClaim that it was placed on.
     pub node_claim: Option<String>,
 }
 
-/// The times of all pods. Entries go with their pod.
+/// The times of all pods. Deleting a pod drops its entry.
 #[derive(Default)]
 pub(super) struct PodTimesIndex {
     by_pod: HashMap<PodKey, Box<PodTimes>>,
@@ -64,7 +64,7 @@ impl PodTimesIndex {
         }
     }
 
-    /// Notes that something was decided. The first time, returns how long that took.
+    /// Records a decision. Returns the time since acknowledgement for the first one.
     fn record_decision(&mut self, name: &PodKey, now: Timestamp) -> Option<Duration> {
         let times = self.entry(name);
         if times.decided_at.is_some() {
@@ -77,8 +77,8 @@ impl PodTimesIndex {
 }
 
 impl Mirror {
-    /// Notes that a pod waits. Only the first time counts. A pod that is gone is not noted, as
-    /// nobody would ever forget it.
+    /// Records that a pod is pending; only the first call counts. Deleted pods are ignored, because
+    /// their times would never be dropped.
     pub fn acknowledge_pod(&self, namespace: &str, name: &str, now: Timestamp) {
         let mut state = self.state();
         if let Some((name, _)) = state.pods.find(namespace, name) {
@@ -86,8 +86,8 @@ impl Mirror {
         }
     }
 
-    /// Notes that a simulation found no place for a pod. If it is the first decision about it,
-    /// returns how long it waited, for `karpenter_pods_scheduling_decision_duration_seconds`.
+    /// Records that a scheduling pass found no place for a pod. Returns how long the pod waited if
+    /// it is the first decision, for `karpenter_pods_scheduling_decision_duration_seconds`.
     pub fn record_unschedulable(
         &self,
         namespace: &str,
@@ -103,8 +103,9 @@ impl Mirror {
         waited
     }
 
-    /// Notes that a simulation found a place for a pod, on a node of this pool; empty for nodes of
-    /// none. Returns the same. A pod that is bound, as those of nodes that go, is left out.
+    /// Records that a scheduling pass placed a pod on a node of this NodePool; empty for nodes
+    /// without one. Returns the same as [`Self::record_unschedulable`]. Bound pods, such as those
+    /// of deleting nodes, are ignored.
     pub fn record_placement(
         &self,
         namespace: &str,

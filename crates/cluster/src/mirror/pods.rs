@@ -21,7 +21,7 @@ use crate::wire::Pod as WirePod;
 pub(super) struct Pods {
     by_name: HashMap<PodKey, PodEntry>,
     by_node: HashMap<String, BTreeSet<PodKey>>,
-    /// Pods whose protection ends, by when.
+    /// Protected pods by the time at which their protection ends.
     by_protection_end: BTreeMap<Timestamp, BTreeSet<PodKey>>,
     replicas: ParsedPods<Arc<WirePod>>,
 }
@@ -36,7 +36,7 @@ pub(super) struct PodEntry {
 }
 
 impl Pods {
-    /// The pods with this node name, whether or not the node is known.
+    /// Returns the pods with this node name, whether or not the node is known.
     pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = (&PodKey, &PodEntry)> {
         let names = self.by_node.get(node).into_iter().flatten();
         names.filter_map(|name| self.by_name.get_key_value(name))
@@ -65,8 +65,8 @@ impl MirrorState {
         r: &mut Reader<'_>,
     ) {
         let before = self.unindex_pod(name);
-        // A StatefulSet's pod comes back under its name, and nobody may tell us that the one before
-        // it is gone: what is known of that one is not true of this one.
+        // A StatefulSet recreates a pod under its name, and the watch may skip the deletion of the
+        // old one: state of the old pod does not apply to the new one.
         let is_another = match (&before, &wire) {
             (Some(before), Some(wire)) => before.wire.metadata.uid != wire.metadata.uid,
             _ => false,
@@ -146,7 +146,7 @@ impl MirrorState {
         Some(entry)
     }
 
-    /// Publishes a pod where it is, or takes it out while its node is not known.
+    /// Publishes a pod, or removes it while its node is not known.
     fn publish_pod(&mut self, name: &PodKey) {
         let Some(entry) = self.pods.by_name.get_mut(name) else { return };
         let node = match entry.node_name.as_str() {
@@ -175,14 +175,14 @@ impl MirrorState {
         }
     }
 
-    /// Places all pods of a node that has come, gone or moved.
+    /// Publishes all pods of a node that was added, removed or moved.
     pub(super) fn republish_pods_on(&mut self, node: &str) {
         for name in self.pods.names_on(node) {
             self.publish_pod(&name);
         }
     }
 
-    /// Ends the protection of pods whose time is over.
+    /// Ends expired pod protections.
     pub(super) fn expire_protections(&mut self, now: Timestamp) {
         while let Some(first) =
             self.pods.by_protection_end.first_entry().filter(|e| *e.key() <= now)
@@ -199,7 +199,7 @@ impl MirrorState {
 }
 
 impl PodEntry {
-    /// Whether it takes room on its node.
+    /// Whether the pod uses resources of its node.
     pub(super) fn is_using_resources(&self) -> bool {
         !self.value.is_terminal()
     }

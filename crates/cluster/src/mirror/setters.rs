@@ -1,4 +1,4 @@
-//! How the mirror is fed: one function per kind, with what the object is now, none if it is gone.
+//! Updates the mirror: one setter per kind, with the current object, none if it is deleted.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn key(namespace: &str, name: &str) -> (String, String) {
     (namespace.to_owned(), name.to_owned())
 }
 
-/// Whether nodes of the pool do register.
+/// Whether nodes of the NodePool register.
 fn is_registration_healthy(pool: &NodePool) -> bool {
     let conditions = pool.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| {
@@ -201,12 +201,12 @@ impl Mirror {
         });
     }
 
-    /// Sets a Deployment. Only buffers look at them.
+    /// Sets a Deployment. Only buffers read Deployments.
     pub fn set_deployment(&self, namespace: &str, name: &str, wire: Option<Arc<Deployment>>) {
         set_or_remove(&mut self.state().workloads.deployments, key(namespace, name), wire);
     }
 
-    /// Sets a PodTemplate. Only buffers look at them.
+    /// Sets a PodTemplate. Only buffers read PodTemplates.
     pub fn set_pod_template(&self, namespace: &str, name: &str, wire: Option<Arc<PodTemplate>>) {
         set_or_remove(&mut self.state().workloads.pod_templates, key(namespace, name), wire);
     }

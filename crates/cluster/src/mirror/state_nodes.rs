@@ -1,7 +1,7 @@
-//! Nodes and NodeClaims, joined by the machine behind them (spec 40 §5.2, §5.4).
+//! Joins Nodes and NodeClaims into StateNodes by provider id (spec 40 §5.2, §5.4).
 //!
-//! A machine is known by its provider id, or by the name of its Node while nobody knows the id. Of
-//! two Nodes (or NodeClaims) that name one machine, the first by name counts.
+//! The key is the provider id, or the name of the Node while it has none. Of two Nodes (or
+//! NodeClaims) with the same provider id, the first by name counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use crate::assumptions::Assumptions;
 use crate::ingest::Reader;
 use crate::ingest::node::{self as ingest, NodeAndClaim};
 
-/// All machines, and the objects that they are made of.
+/// All StateNodes by provider id, with the objects that they consist of.
 #[derive(Default)]
 pub(super) struct StateNodes {
     nodes_by_name: BTreeMap<String, NodeEntry>,
     claims_by_name: BTreeMap<String, NodeClaimEntry>,
     csi_drivers_by_node: HashMap<String, BTreeMap<String, Option<u32>>>,
     by_provider_id: BTreeMap<String, StateNodeEntry>,
-    /// Machines with a mark, to look for those that are over.
+    /// Provider ids of nodes with a deletion mark; expiry checks only these.
     marked_for_deletion: BTreeSet<String>,
-    /// What the machines of each pool have together.
+    /// The total capacity of each NodePool's nodes.
     pub(super) totals: BTreeMap<String, Resources>,
 }
 
 struct NodeEntry {
     wire: Arc<WireNode>,
-    /// None while the Node is waited for.
+    /// None while the Node is not tracked.
     provider_id: Option<String>,
 }
 
 struct NodeClaimEntry {
     wire: Arc<NodeClaim>,
-    /// Empty until it is launched.
+    /// Empty until the NodeClaim is launched.
     provider_id: String,
-    /// Since when it has been seen without a machine.
+    /// When the NodeClaim was first seen without a provider id.
     unlaunched_since: Option<Timestamp>,
 }
 
-/// One machine.
+/// The Node, the NodeClaim and the assumptions of one provider id.
 #[derive(Default)]
 pub(super) struct StateNodeEntry {
     node_names: BTreeSet<String>,
@@ -82,7 +82,8 @@ impl StateNodes {
         self.by_provider_id.keys().map(String::as_str)
     }
 
-    /// The machine that a Node stands for; none if it is not known, waited for, or a second one.
+    /// Returns the provider id that a Node stands for; none if the Node is unknown, untracked or a
+    /// duplicate.
     pub(super) fn id_of_node(&self, name: &str) -> Option<&str> {
         let id = self.nodes_by_name.get(name)?.provider_id.as_deref()?;
         let state_node = self.by_provider_id.get(id)?;
@@ -114,8 +115,9 @@ impl StateNodes {
         claims.map(|(name, _)| name.as_str())
     }
 
-    /// Those of pools among them, and since when that is known. One that somebody made by hand may
-    /// never be launched, and nobody counts on it.
+    /// Returns the unlaunched NodeClaims of NodePools, each with the time it was first seen. A
+    /// manually created NodeClaim without NodePool may never be launched, so no decision waits for
+    /// it.
     pub(super) fn unlaunched_pool_claims(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         let has_pool = |claim: &NodeClaimEntry| {
             let labels = claim.wire.metadata.labels.as_ref();
@@ -125,7 +127,7 @@ impl StateNodes {
         of_pools.filter_map(|(name, claim)| Some((name.as_str(), claim.unlaunched_since?)))
     }
 
-    /// Whether a Node is tracked, and why not.
+    /// Returns why a Node is not tracked; none if it is.
     pub(super) fn untracked_reason(&self, name: &str) -> Option<&'static str> {
         match self.nodes_by_name.get(name) {
             None => Some("has not been seen"),
@@ -243,7 +245,7 @@ impl MirrorState {
         }
     }
 
-    /// Reads the objects of a machine again and publishes what they make.
+    /// Reads the objects of a provider id again and publishes the StateNode.
     fn refresh(&mut self, id: &str, r: &mut Reader<'_>) {
         let Some(state_node) = self.state_nodes.by_provider_id.get_mut(id) else { return };
         let node_name = state_node.node_names.first().cloned();
@@ -294,7 +296,7 @@ impl MirrorState {
         }
     }
 
-    /// Publishes a machine as its objects are, but for the mark.
+    /// Publishes a StateNode of its current objects and adds its deletion mark.
     fn publish_state_node(&mut self, id: &str, mut value: StateNode, now: Timestamp) {
         let Some(state_node) = self.state_nodes.by_provider_id.get_mut(id) else { return };
         state_node.is_deleted = value.is_deleting;
@@ -304,8 +306,8 @@ impl MirrorState {
         let has_changed = before.is_none_or(|before| {
             before.is_initialized != value.is_initialized
                 || before.is_deleting != value.is_deleting
-                // Upstream does not count that, and comes minutes late to who was not
-                // consolidatable in its last look.
+                // Upstream ignores this change, and evaluates nodes minutes late that were not
+                // consolidatable in its last pass.
                 || (!before.disruption_state.is_consolidatable && value.disruption_state.is_consolidatable)
         });
         let contribution = match &value.pool {
@@ -321,7 +323,7 @@ impl MirrorState {
         }
     }
 
-    /// Marks a machine as going away until then, or not any more.
+    /// Marks a node for deletion until this time; none removes the mark.
     pub(super) fn mark_for_deletion(&mut self, id: &str, until: Option<Timestamp>, now: Timestamp) {
         let Some(state_node) = self.state_nodes.by_provider_id.get_mut(id) else { return };
         state_node.assumptions.mark_for_deletion(until);
@@ -357,7 +359,7 @@ impl MirrorState {
     }
 }
 
-/// Capacity with the machine itself as a resource, which limits may be about.
+/// Returns the capacity with the node itself as a resource, which limits may name.
 pub(super) fn with_node_count(capacity: &Resources) -> Resources {
     let mut capacity = capacity.clone();
     capacity.set(NODES, Quantity::from_units(1));

@@ -1,12 +1,13 @@
-//! Whether the mirror is whole enough to decide on, and if not, why (spec 40 §5.3).
+//! Checks whether the mirror is synced and lists missing objects (spec 40 §5.3).
 //!
-//! Until it was whole once, every Node and NodeClaim that is listed has to be in it. From then on
-//! only NodeClaims count that are not launched: what they become is not known yet.
+//! Before the first sync, the mirror must contain every listed Node and NodeClaim. After it, only
+//! unlaunched NodeClaims block: their instances are not known yet.
 //!
-//! It never wedges. What is missing is named, since when as well; whoever feeds it is asked to do so
-//! anew; and what no repair brings is given up after a while, so that one odd object does not stop
-//! everything. Upstream waits for ever for a NodeClaim whose launch hangs, and after a restart for a
-//! Node of a pool without provider id. NodeClaims without a pool are not waited for.
+//! Sync never blocks for ever. Missing objects are reported with the time since when; overdue kinds
+//! are listed again; and after a while the mirror stops waiting for objects that no repair brings,
+//! so that one odd object does not stop everything. Upstream waits for ever for a NodeClaim whose
+//! launch hangs, and after a restart for a Node of a NodePool without provider id. The mirror does
+//! not wait for NodeClaims without a NodePool.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,13 +17,13 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Mirror, MirrorState};
 
-/// After how long a wait is worth a word (spec 40 §5.3), and a repair.
+/// The time after which an unsynced mirror is logged (spec 40 §5.3) and repaired.
 const OVERDUE_AFTER: SignedDuration = SignedDuration::from_secs(30);
-/// After how long an object that is waited for is given up: twice the time after which a launch
-/// counts as failed and its NodeClaim is deleted (spec 40 §1.5).
+/// The time after which the mirror stops waiting for an object: twice the launch timeout, after
+/// which the NodeClaim is deleted (spec 40 §1.5).
 const GIVE_UP_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
-/// What the feeder of the mirror has seen.
+/// The objects that the informers have listed.
 #[derive(Clone, Debug, Default)]
 pub struct ListedObjects {
     /// Kinds that have not been listed yet, with the last error.
@@ -33,12 +34,12 @@ pub struct ListedObjects {
     pub nodes: Vec<String>,
 }
 
-/// What is missing.
+/// A kind or an object that the mirror still waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SyncProblem {
     /// A kind has not been listed yet.
     NotListed {
-        /// Its plural name; empty if nobody feeds the mirror at all.
+        /// Its plural name; empty if no list source is set.
         kind: &'static str,
         /// Why the last try failed.
         error: Option<String>,
@@ -78,9 +79,9 @@ impl fmt::Display for SyncProblem {
 /// Whether the mirror is whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncState {
-    /// What is missing; nothing if it is whole.
+    /// Missing kinds and objects; empty if the mirror is synced.
     pub problems: Vec<SyncProblem>,
-    /// What is missing for so long that it is not waited for any more.
+    /// Missing objects that the mirror has stopped waiting for.
     pub timed_out: Vec<SyncProblem>,
     /// Since when it has not been whole.
     pub since: Option<Timestamp>,
@@ -99,13 +100,13 @@ impl SyncState {
         self.since.map_or(SignedDuration::ZERO, |since| self.now.duration_since(since))
     }
 
-    /// Whether somebody should hear of it.
+    /// Whether the mirror has been unsynced for longer than 30 seconds.
     pub fn is_overdue(&self) -> bool {
         self.unsynced_for() > OVERDUE_AFTER
     }
 }
 
-/// What is remembered of earlier answers.
+/// The results of earlier sync checks.
 #[derive(Default)]
 pub(super) struct SyncHistory {
     has_synced: bool,
@@ -155,8 +156,8 @@ impl MirrorState {
 }
 
 impl Mirror {
-    /// Sets who tells what has been listed. It is asked until the mirror was whole once, and must
-    /// not wait for the mirror.
+    /// Sets the function that returns the listed objects. The mirror calls it until the first sync;
+    /// it must not lock the mirror.
     pub fn set_list_source(&self, listed: impl Fn() -> ListedObjects + Send + Sync + 'static) {
         *self.list_source() = Some(Arc::new(listed));
     }
@@ -178,8 +179,8 @@ impl Mirror {
         self.state().sync.has_synced
     }
 
-    /// The NodeClaims that are known but not in this list, and were never launched: made and
-    /// deleted in one moment, they would be waited for.
+    /// Returns unlaunched NodeClaims of the mirror that are missing in this list. Created and
+    /// deleted in one moment, they would block sync.
     pub fn stale_node_claims(&self, node_claims: &BTreeSet<String>) -> Vec<String> {
         let state = self.state();
         let unlaunched = state.state_nodes.unlaunched();

@@ -1,4 +1,5 @@
-//! The cases of spec 40 §5. Objects are written as JSON, so that what is not mentioned is absent.
+//! Tests of the mirror: the cases of spec 40 §5. Objects are written as JSON, so that unmentioned
+//! fields are absent.
 #![expect(clippy::needless_pass_by_value, reason = "literals are handed over as they are")]
 
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Bench {
         self.mirror.set_pod("default", name, Some(object(pod)));
     }
 
-    /// A pod that asks for so much, on a node unless that is empty.
+    /// Sets a pod with this CPU request, on a node unless its name is empty.
     #[track_caller]
     fn pod_on(&self, name: &str, node: &str, millis: i64, phase: &str) {
         let resources = json!({"requests": {"cpu": format!("{millis}m")}});
@@ -71,7 +72,7 @@ impl Bench {
         self.mirror.set_node(name, Some(object(node)));
     }
 
-    /// A node of nobody.
+    /// Sets a Node that has no NodePool.
     #[track_caller]
     fn plain_node(&self, name: &str) {
         let status = json!({"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}});
@@ -89,7 +90,7 @@ impl Bench {
         self.mirror.set_node(name, None);
     }
 
-    /// A NodeClaim of the pool `pool`; not launched if the machine is empty.
+    /// Sets a NodeClaim of the NodePool `pool`; not launched if the provider id is empty.
     #[track_caller]
     fn claim(&self, name: &str, provider_id: &str) {
         self.claim_with(name, provider_id, json!({}), json!({}), json!({}));
@@ -126,7 +127,7 @@ impl Bench {
         self.tracked_node(&format!("id/{name}")).usage.requests.amount("cpu").millis()
     }
 
-    /// CPUs and nodes of the pool `pool`; none if it has none.
+    /// Returns the CPUs and the number of nodes of the NodePool `pool`.
     fn pool_total(&self) -> Option<(i128, i128)> {
         let total = self.mirror.pool_usages().remove("pool")?;
         Some((total.amount("cpu").units(), total.amount("nodes").units()))
@@ -160,7 +161,7 @@ impl Bench {
     }
 }
 
-/// Labels of a node of ours that is ready.
+/// Returns the labels of a ready node of the NodePool `pool`.
 fn ready_labels() -> Value {
     json!({
         "karpenter.sh/nodepool": "pool", "node.kubernetes.io/instance-type": "m",

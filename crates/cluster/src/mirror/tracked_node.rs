@@ -1,4 +1,4 @@
-//! One machine for readers that need more than a snapshot holds (spec 40 §5.2).
+//! A StateNode with its API objects, usage and marks, for controllers (spec 40 §5.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,20 +18,21 @@ use super::{Mirror, MirrorState, Usage};
 use crate::ingest::Reader;
 use crate::ingest::node::NodeAndClaim;
 
-/// A Node, a NodeClaim, or both, and what we assume about them.
+/// A StateNode with its API objects and the assumptions about it.
 #[derive(Clone, Debug)]
 pub struct TrackedNode {
-    /// The machine: the provider id, or the name of a Node without one.
+    /// The provider id, or the name of a Node without one.
     pub provider_id: String,
     /// The Node.
     pub node: Option<Arc<WireNode>>,
     /// The NodeClaim.
     pub node_claim: Option<Arc<NodeClaim>>,
-    /// Both as decisions see them: effective name, labels, taints, capacity, allocatable.
+    /// The Node and NodeClaim as decisions see them: effective name, labels, taints, capacity,
+    /// allocatable.
     pub state_node: CopyOnWrite<StateNode>,
     /// What its pods take.
     pub usage: Arc<Usage>,
-    /// Whether a command marked it as going away.
+    /// Whether a command marked the node for deletion.
     pub is_marked_by_command: bool,
     /// Until when it is kept for pods that were promised to it.
     pub nominated_until: Option<Timestamp>,
@@ -49,7 +50,7 @@ impl TrackedNode {
         NodeAndClaim { node, claim }.is_registered()
     }
 
-    /// Whether it is on its way out, or marked for it.
+    /// Whether the node is deleting or marked for deletion.
     pub fn is_marked_for_deletion(&self) -> bool {
         self.state_node.is_deleting
     }
@@ -85,7 +86,7 @@ impl TrackedNode {
         self.state_node.allocatable.subtract(&self.usage.requests)
     }
 
-    /// Why it must be left alone, whatever its pods say: the first reason that holds.
+    /// Returns the first reason that blocks disruption, regardless of the node's pods.
     pub fn undisruptable_reason(&self, now: Timestamp) -> Option<String> {
         const BLOCKED: &str =
             "disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation";
@@ -133,7 +134,7 @@ impl MirrorState {
 }
 
 impl Mirror {
-    /// All machines, by provider id.
+    /// Returns all tracked nodes, by provider id.
     pub fn tracked_nodes(&self, now: Timestamp) -> Vec<TrackedNode> {
         self.update_at(now, |state, reader| {
             state.expire(now);
@@ -142,7 +143,7 @@ impl Mirror {
         })
     }
 
-    /// One machine.
+    /// Returns the tracked node with this provider id.
     pub fn tracked_node(&self, provider_id: &str, now: Timestamp) -> Option<TrackedNode> {
         self.update_at(now, |state, reader| {
             state.expire(now);
@@ -150,12 +151,12 @@ impl Mirror {
         })
     }
 
-    /// How many machines there are.
+    /// Returns the number of tracked nodes.
     pub fn node_count(&self) -> usize {
         self.state().state_nodes.len()
     }
 
-    /// The machine of a Node, if it is known.
+    /// Returns the provider id of a Node, if it is known.
     pub fn provider_id_of(&self, node: &str) -> Option<String> {
         self.state().state_nodes.id_of_node(node).map(str::to_owned)
     }
@@ -165,13 +166,12 @@ impl Mirror {
         self.state().state_nodes.has_claim(name)
     }
 
-    /// The NodeClaim of a machine.
+    /// Returns the NodeClaim with this provider id.
     pub fn node_claim_of(&self, provider_id: &str) -> Option<String> {
         self.state().state_nodes.get(provider_id)?.claim_name.clone()
     }
 
-    /// Keeps a machine for pods for this time; [`crate::assumptions::nomination_window`] says how long
-    /// that should be.
+    /// Nominates a node for this time; [`crate::assumptions::nomination_window`] calculates it.
     pub fn nominate(&self, provider_id: &str, now: Timestamp, window: Duration) {
         let until = now.saturating_add(window).unwrap_or(Timestamp::MAX);
         if let Some(state_node) = self.state().state_nodes.get_mut(provider_id) {
@@ -179,7 +179,7 @@ impl Mirror {
         }
     }
 
-    /// Whether a machine is kept for pods.
+    /// Whether a node is nominated.
     pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
         let state = self.state();
         let state_node = state.state_nodes.get(provider_id);
@@ -188,7 +188,7 @@ impl Mirror {
             .is_some_and(|t| t > now)
     }
 
-    /// The machines that are kept for pods, by provider id, and until when.
+    /// Returns the nominated nodes by provider id, each with the end of its nomination.
     pub fn nominations(&self, now: Timestamp) -> BTreeMap<String, Timestamp> {
         let state = self.state();
         let until = |id: &str| {
@@ -198,8 +198,8 @@ impl Mirror {
         state.state_nodes.ids().filter_map(until).collect()
     }
 
-    /// Counts machines as going away until then, or until that is taken back. Those that are not
-    /// known are left out.
+    /// Marks nodes for deletion until this time or until they are unmarked. Unknown nodes are
+    /// ignored.
     pub fn mark_for_deletion<'a>(
         &self,
         provider_ids: impl IntoIterator<Item = &'a str>,

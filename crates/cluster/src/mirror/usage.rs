@@ -1,7 +1,7 @@
-//! What the pods of a node take (spec 40 §5.1).
+//! Calculates the resource usage of a node's pods (spec 40 §5.1).
 //!
-//! It is added up when somebody asks, and kept until a pod of that node changes. Nothing is ever
-//! subtracted, so sums are exact.
+//! A sum is calculated when a reader needs it, and kept until a pod of that node changes. Nothing
+//! is ever subtracted, so sums are exact.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Usage {
 }
 
 impl MirrorState {
-    /// Says that pods of a node have changed.
+    /// Drops the cached usage of a node whose pods have changed.
     pub(super) fn invalidate_usage(&mut self, node: &str) {
         if let Some(id) = self.state_nodes.id_of_node(node).map(str::to_owned)
             && let Some(state_node) = self.state_nodes.get_mut(&id)
@@ -35,7 +35,7 @@ impl MirrorState {
         }
     }
 
-    /// What the pods of a machine take.
+    /// Returns the resource usage of the pods of a node.
     pub(super) fn usage(&mut self, id: &str) -> Arc<Usage> {
         let Some(state_node) = self.state_nodes.get_mut(id) else { return Arc::default() };
         if let Some(usage) = &state_node.usage {

@@ -20,7 +20,7 @@ pub(super) struct Workloads {
     pub(super) pools: BTreeMap<String, Pool>,
     /// The generation of every pool, also of those that cannot be used.
     pub(super) pool_generations: BTreeMap<String, Option<i64>>,
-    /// Pools whose nodes do register.
+    /// NodePools whose nodes register.
     pub(super) healthy_pools: BTreeSet<String>,
     pub(super) budgets: BTreeMap<Key, PodDisruptionBudget>,
     pub(super) services: BTreeMap<Key, Service>,
@@ -33,7 +33,7 @@ pub(super) struct Workloads {
     pub(super) stateful_sets: BTreeMap<Key, Arc<StatefulSet>>,
 }
 
-/// Sets or removes an entry.
+/// Sets an entry of a map, or removes it if the value is none.
 pub(super) fn set_or_remove<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
     match value {
         Some(value) => map.insert(key, value),

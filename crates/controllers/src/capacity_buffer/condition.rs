@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// What a condition is to be.
+/// The new status, reason and message of a condition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConditionUpdate<'a> {
     pub(crate) type_: &'a str,

@@ -1,4 +1,4 @@
-//! What a CapacityBuffer points to, and how many such pods it keeps room for.
+//! Resolves the reference of a CapacityBuffer, and the number of its virtual pods.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use karpenter_api::capacity_buffer::{CapacityBuffer, LocalObjectRef, ScalableRef};
@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 use crate::Cache;
 
-/// What came of it.
+/// The result of resolving a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Resolution {
     /// It is known, and so is the PodTemplate with its generation, if it is one.
@@ -22,7 +22,7 @@ pub(super) enum Resolution {
     Failed { message: String },
 }
 
-/// Looks a buffer's reference up. A PodTemplate counts before a workload.
+/// Resolves the reference of a buffer. A PodTemplate takes precedence over a workload.
 pub(super) fn resolve(cache: &Cache, buffer: &CapacityBuffer) -> Resolution {
     let namespace = buffer.namespace().unwrap_or_default();
     match (&buffer.spec.pod_template_ref, &buffer.spec.scalable_ref) {
@@ -113,7 +113,7 @@ fn resolve_replicas(
     }
 }
 
-/// As the API server says it.
+/// Returns the message that the API server has for a missing object.
 fn not_found(resource: &str, name: &str) -> String {
     format!("{resource} {name:?} not found")
 }

@@ -1,3 +1,5 @@
+//! Tests of the `capacitybuffer` controller: resolution, conditions and virtual pods.
+
 use karpenter_api::condition_set::find;
 use karpenter_operator::options::{FeatureGates, Options};
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ fn buffer(spec: &Value) -> Value {
     })
 }
 
-/// The template of a pod that asks for so much.
+/// Returns a pod template with this CPU request.
 fn pod_template_spec(cpu: &str) -> Value {
     let resources = json!({"requests": {"cpu": cpu}});
     let containers = json!([{"name": "main", "image": "none", "resources": resources}]);

@@ -1,6 +1,7 @@
-//! How long drift of a pool waits after a replacement that failed.
+//! Backs off drift of a NodePool after a failed command.
 //!
-//! Else the same node, which has drifted for longest, would be tried for ever (spec 30 §13 #15).
+//! Without this backoff the disruption controller would retry the node with the oldest drift on
+//! every pass (spec 30 §13 #15).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ const FIRST: SignedDuration = SignedDuration::from_mins(1);
 /// The longest wait.
 const LONGEST: SignedDuration = SignedDuration::from_mins(10);
 
-/// The waits of pools. Invariant: only pools that fail are in it, and a success takes them out.
+/// The backoffs of NodePools. Invariant: it holds only pools that fail; a success removes them.
 #[derive(Debug, Default)]
 pub(super) struct PoolBackoffs(BTreeMap<String, Backoff>);
 
@@ -22,23 +23,24 @@ struct Backoff {
 }
 
 impl PoolBackoffs {
-    /// A replacement has failed. `rng`, from 0 to 1, spreads the waits: half of a wait is fixed.
-    pub(super) fn record_failure(&mut self, pool: &str, now: Timestamp, rng: f64) {
+    /// Records a failed command and doubles the pool's backoff. `jitter`, from 0 to 1, spreads the
+    /// waits: half of a wait is fixed.
+    pub(super) fn record_failure(&mut self, pool: &str, now: Timestamp, jitter: f64) {
         let failures = self.0.get(pool).map_or(0, |backoff| backoff.failures);
         let factor = 1_i32.checked_shl(failures.min(8)).unwrap_or(1);
         let wait = FIRST.saturating_mul(factor).min(LONGEST);
-        let wait = wait.mul_f64(0.5 + rng.clamp(0.0, 1.0) / 2.0);
+        let wait = wait.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
         let until = now.saturating_add(wait).unwrap_or(Timestamp::MAX);
         let failures = failures.saturating_add(1);
         self.0.insert(pool.to_owned(), Backoff { failures, until });
     }
 
-    /// A replacement has worked.
+    /// Ends the backoff of a pool after a command has succeeded.
     pub(super) fn record_success(&mut self, pool: &str) {
         self.0.remove(pool);
     }
 
-    /// The pools that wait.
+    /// Returns the pools whose backoff has not elapsed.
     pub(super) fn active_pools(&self, now: Timestamp) -> BTreeSet<String> {
         let waiting = self.0.iter().filter(|(_, backoff)| backoff.until > now);
         waiting.map(|(pool, _)| pool.clone()).collect()
@@ -54,8 +56,8 @@ mod tests {
         let mut backoffs = PoolBackoffs::default();
         let now = Timestamp::UNIX_EPOCH;
         let later = |seconds| now + SignedDuration::from_secs(seconds);
-        for (rng, seconds) in [(1.0, 60), (1.0, 120), (0.0, 120), (1.0, 480), (1.0, 600)] {
-            backoffs.record_failure("a", now, rng);
+        for (jitter, seconds) in [(1.0, 60), (1.0, 120), (0.0, 120), (1.0, 480), (1.0, 600)] {
+            backoffs.record_failure("a", now, jitter);
             assert!(backoffs.active_pools(later(seconds - 1)).contains("a"), "{seconds}");
             assert!(!backoffs.active_pools(later(seconds)).contains("a"), "{seconds}");
         }

@@ -1,7 +1,7 @@
-//! Annotations of pods that are to say what an eviction costs, and cannot be read (spec 45 §9.4).
+//! Logs unparsable pod annotations about the cost of an eviction (spec 45 §9.4).
 //!
-//! Upstream says so whenever it looks at the pod, which is every few seconds. Here it is said once
-//! for each pod and value.
+//! Upstream logs them whenever it evaluates the pod, which is every few seconds. The disruption
+//! controller logs each pod and value once.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use tracing::error;
 
 use crate::{Context, objects};
 
-/// More pods are not told of: they mostly are replicas, and some of them show the mistake.
+/// How many pods are logged at most. More are mostly replicas with the same mistake.
 const MAX_LOGGED_PODS: usize = 100;
 
 /// A pod and the annotation.
 type Key = (&'static str, String, String);
 
-/// What has been said, as long as it holds: the value of each annotation.
+/// The logged annotation values, as long as pods have them.
 #[derive(Debug, Default)]
 pub(super) struct CostAnnotationErrors {
     logged: BTreeMap<Key, String>,
 }
 
 impl CostAnnotationErrors {
-    /// Says what is new. How many pods that was.
+    /// Logs new unparsable cost annotations. Returns the number of pods.
     pub(super) fn log_new(&mut self, context: &Context) -> usize {
         let is_managed = context.options.feature_gates.is_enabled(Gate::PodDeletionCostManagement);
         let gates = Gates { pod_deletion_cost_management: is_managed, ..Gates::default() };
@@ -55,7 +55,7 @@ impl CostAnnotationErrors {
     }
 }
 
-/// Whether disruption may ever look at the pod.
+/// Whether the pod runs on the node of a NodeClaim. Disruption evaluates only those.
 fn is_on_our_node(context: &Context, pod: &Pod) -> bool {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     let node = node.and_then(|node| context.cache.nodes.get("", node));

@@ -1,4 +1,4 @@
-//! One look at the cluster: what goes into a decision, and the decision itself, elsewhere.
+//! Runs one disruption pass: collects its inputs and runs the methods on the executor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,30 +20,30 @@ use super::observation::Observation;
 use crate::Context;
 use crate::provisioner::decision;
 
-/// How long the search for several nodes may take.
+/// How long multi-node consolidation may search.
 const MULTI_NODE_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long the walk over single nodes may take.
+/// How long single-node consolidation may search.
 const SINGLE_NODE_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// What a decision looks at beside the cluster.
+/// The inputs of a disruption pass besides the observation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PassInput {
-    /// Machines that commands are at work on, or rest for.
+    /// Provider ids of nodes with a started or pending command.
     pub(super) queued: BTreeSet<String>,
-    /// Methods that need not look.
+    /// Methods that the pass skips.
     pub(super) settled: BTreeSet<Method>,
     pub(super) unseen_pools: BTreeSet<String>,
     /// Pools whose drifted nodes have to wait.
     pub(super) backed_off: BTreeSet<String>,
-    /// How long what is found rests before it begins.
+    /// The validation delay of consolidation commands.
     pub(super) validation_delay: Duration,
-    /// Claims that consolidation launched a moment ago, and what that saved.
+    /// NodeClaims that consolidation launched recently, with the savings.
     pub(super) recent_launches: BTreeMap<String, f64>,
-    /// What repair goes by; none if it is off.
+    /// The repair policies; none if repair is off.
     pub(super) repair: Option<Repair>,
 }
 
-/// What repair goes by.
+/// The policies and the history of node repair.
 #[derive(Clone, Debug)]
 pub(super) struct Repair {
     pub(super) policies: Arc<Policies>,
@@ -51,17 +51,17 @@ pub(super) struct Repair {
     pub(super) history: RebootHistory,
 }
 
-/// What a look found.
+/// The result of a disruption pass.
 #[derive(Debug)]
 pub(super) struct PassResult {
     pub(super) pass: PassOutcome,
-    /// What the budgets said, by reason.
+    /// The allowances of the budgets, by reason.
     pub(super) allowances: Vec<(Reason, Allowances)>,
-    /// Machines that commands were at work on, or rest for.
+    /// Provider ids of nodes with a command when the pass started.
     pub(super) queued: BTreeSet<String>,
 }
 
-/// Looks, with the methods that are on.
+/// Runs one disruption pass with the enabled methods.
 pub(super) async fn evaluate(
     context: &Context,
     observation: &Observation,
@@ -89,7 +89,7 @@ pub(super) async fn evaluate(
     found.await
 }
 
-/// Has something decided about the cluster, where decisions are made.
+/// Runs a decision about disruption on the executor.
 pub(super) async fn with_pass_context<T: Send + 'static>(
     context: &Context,
     observation: &Observation,
@@ -108,7 +108,7 @@ pub(super) async fn with_pass_context<T: Send + 'static>(
             settled,
             unseen_pools,
             backed_off,
-            validation_delay: rest,
+            validation_delay,
             recent_launches,
             repair,
         } = input;
@@ -122,7 +122,8 @@ pub(super) async fn with_pass_context<T: Send + 'static>(
             settings: &settings,
             queued,
             nominated,
-            validation_delay: SignedDuration::try_from(rest).unwrap_or(SignedDuration::MAX),
+            validation_delay: SignedDuration::try_from(validation_delay)
+                .unwrap_or(SignedDuration::MAX),
             buffered,
             pool_costs,
             static_claims: claims,
@@ -138,7 +139,8 @@ pub(super) async fn with_pass_context<T: Send + 'static>(
         .ok_or_else(|| ReconcileError::new("a decision about disruption did not come to an end"))
 }
 
-/// How long consolidation should wait for nodes, which waits since then.
+/// Returns how long consolidation still waits for nodes about to become consolidatable. It has
+/// waited since `since`.
 pub(super) fn consolidation_wait(
     context: &Context,
     observation: &Observation,

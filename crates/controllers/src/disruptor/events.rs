@@ -1,4 +1,4 @@
-//! What is told about a look at the cluster: metrics, events, logs (spec 30 §4.2, §7.3, §12).
+//! Publishes the result of a disruption pass: metrics and events (spec 30 §4.2, §7.3, §12).
 
 use jiff::Timestamp;
 use karpenter_api::annotations;
@@ -21,7 +21,7 @@ use crate::{Context, objects};
 const K: i32 = 2;
 const THRESHOLD: f64 = 0.5;
 
-/// Tells everything but what became of the commands.
+/// Records the result of a pass, except command outcomes.
 pub(super) fn record_pass_result(context: &Context, observation: &Observation, found: &PassResult) {
     record_eligible_nodes(context, found);
     record_budgets(context, observation, found);
@@ -92,13 +92,13 @@ fn publish_notice(context: &Context, observation: &Observation, notice: &NodeEve
             let pool = pool.map(|pool| pool.object_ref(&()));
             events::node_repair_blocked([wire, claim, pool].into_iter().flatten(), text)
         }
-        // Commands tell that themselves.
+        // Candidates get their event when a command is found.
         (NodeEventKind::ConsolidationCandidate | NodeEventKind::Unconsolidatable, ..) => Vec::new(),
     };
     context.events.publish_all(published);
 }
 
-/// Nodes that no method may touch (spec 30 §3.2).
+/// Publishes events for nodes that no method may disrupt (spec 30 §3.2).
 fn publish_blocked_nodes(context: &Context, found: &PassResult) {
     for kept in found.pass.retained_nodes.iter().filter(|kept| kept.reason == BLOCKED) {
         let node = context.cache.nodes.get("", &kept.node);
@@ -106,7 +106,7 @@ fn publish_blocked_nodes(context: &Context, found: &PassResult) {
             Some(node) => objects::claim_of(&context.cache, node),
             None => context.cache.node_claims.get("", &kept.node),
         };
-        // Nodes that are not ours, or that a command is at work on, go without.
+        // Unmanaged nodes and nodes with a command get no event.
         let Some(claim) = claim else { continue };
         if found.queued.contains(objects::provider_id(&claim)) {
             continue;
@@ -117,10 +117,10 @@ fn publish_blocked_nodes(context: &Context, found: &PassResult) {
     }
 }
 
-/// The reason of nodes that are kept because nothing may touch them.
+/// The reason of retained nodes that no method may disrupt.
 const BLOCKED: &str = "Blocked";
 
-/// What the Balanced policy thought of a command that came of consolidation.
+/// Records the Balanced policy's scores of a consolidation command.
 fn record_scores(context: &Context, observation: &Observation, command: &Command) {
     if command.reason() != Reason::Underutilized {
         return;
@@ -168,7 +168,7 @@ fn publish_approval(
     context.events.publish_all(events);
 }
 
-/// Nodes of a command that consolidation is about to replace.
+/// Publishes events for the nodes that a consolidation command will replace.
 pub(super) fn publish_candidates(context: &Context, command: &Command) {
     if command.replacements.is_empty() || command.reason() != Reason::Underutilized {
         return;
@@ -182,7 +182,7 @@ pub(super) fn publish_candidates(context: &Context, command: &Command) {
     }
 }
 
-/// Nodes of a command that did not hold.
+/// Publishes events for the nodes of an invalid command.
 pub(super) fn publish_rejection(context: &Context, command: &Command, class: &str) {
     for candidate in &command.candidates {
         if let (Some(node), Some(claim)) = metrics::references(context, candidate) {
@@ -193,7 +193,8 @@ pub(super) fn publish_rejection(context: &Context, command: &Command, class: &st
     }
 }
 
-/// What annotations of pods mean that keep our nodes, where somebody may wonder (spec 30 §3.3).
+/// Publishes events that explain unusual do-not-disrupt annotations (spec 30 §3.3). Only pods on
+/// the nodes of NodeClaims get one.
 pub(super) fn publish_pod_protections(context: &Context, now: Timestamp) {
     for pod in context.cache.pods.all() {
         let text = pod.annotations().get(annotations::DO_NOT_DISRUPT);
@@ -210,7 +211,8 @@ pub(super) fn publish_pod_protections(context: &Context, now: Timestamp) {
     }
 }
 
-/// What is wrong with budgets of pools, as one text; empty if nothing is (spec 30 §2 step 2).
+/// Returns the errors in the budgets of all pools as one text (spec 30 §2 step 2). Empty without
+/// errors.
 pub(super) fn budget_errors(observation: &Observation) -> String {
     let all = NodeCounts { total: 100, disrupting: 0 };
     let errors = observation.snapshot.managed_pools.iter().filter_map(|(name, pool)| {

@@ -1,4 +1,4 @@
-//! Whether commands that begin together stay within the limits of their NodePools.
+//! Keeps commands that start together within the limits of their NodePools.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use karpenter_core::scheduling::limits::{LimitExceeded, exceeded_by};
 use super::observation::Observation;
 use crate::Context;
 
-/// What commands take of the limits of pools.
+/// The NodePool limits that the commands of a pass have reserved.
 pub(super) struct PassLimits<'a> {
     context: &'a Context,
     observation: &'a Observation,
-    /// What those before launch, by pool.
+    /// The resources that earlier commands of the pass launch, by pool.
     reserved: BTreeMap<String, Resources>,
 }
 
@@ -22,10 +22,12 @@ impl<'a> PassLimits<'a> {
         Self { context, observation, reserved: BTreeMap::new() }
     }
 
-    /// Takes what the replacements of a command need, which was decided on `before`. If a pool is above
-    /// its limits with those of the commands before, there is no room: so it is above them by one
-    /// command at most, as if they began one after the other. Until nodes are gone, they and their
-    /// replacements are both there. Replacements of static pools have a place of their own.
+    /// Reserves NodePool limits for the replacements of a command.
+    ///
+    /// `before` is the observation that the command was decided on. The reservation fails if the
+    /// earlier commands bring a pool above its limits. So a pool exceeds its limits by one command
+    /// at most, as if commands started one after the other: until nodes are deleted, they and their
+    /// replacements count. Replacements of static pools have their own reservation.
     pub(super) fn reserve(
         &mut self,
         before: &Observation,
@@ -46,7 +48,7 @@ impl<'a> PassLimits<'a> {
 
     fn check(&self, pool: &str) -> Result<(), LimitExceeded> {
         let now = self.observation.snapshot.pools.iter().find(|one| one.name == pool);
-        // Whether the first one may begin is asked when it does.
+        // The first command is checked when it starts.
         let (Some(now), Some(taken)) = (now, self.reserved.get(pool)) else { return Ok(()) };
         let mut usage = self.context.mirror.pool_usage(pool);
         usage.add(taken);

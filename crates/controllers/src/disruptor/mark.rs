@@ -1,5 +1,5 @@
-//! How objects show that their node is about to go: a taint on the Node, a condition on the
-//! NodeClaim (spec 30 §9.1). And how that is taken back.
+//! Marks nodes under disruption: a taint on the Node, a condition on the NodeClaim (spec 30 §9.1).
+//! Removes the marks, too.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use kube::{Api, ResourceExt as _};
 use crate::Context;
 use crate::objects::{self, ObjectPart};
 
-/// Keeps pods away from a Node and says on its NodeClaim why it goes. What is gone is no trouble.
+/// Taints the Node and sets the disruption reason on the NodeClaim. Missing objects are skipped.
 pub(super) async fn mark_disrupted(
     context: &Context,
     node: &str,
@@ -37,7 +37,7 @@ pub(super) async fn mark_disrupted(
     .await
 }
 
-/// Takes the taint away, unless the Node is going: who ends it minds its taints then.
+/// Removes the taint, unless the Node is being deleted: its termination needs the taint.
 pub(super) async fn untaint(context: &Context, node: &str) -> Result<(), ReconcileError> {
     let untainted = change_taints(context, node, |taints| taints.retain(|one| !is_disrupted(one)));
     untainted
@@ -45,7 +45,7 @@ pub(super) async fn untaint(context: &Context, node: &str) -> Result<(), Reconci
         .map_err(|error| ReconcileError::with_context("removing taint from nodes", error))
 }
 
-/// Takes the condition away.
+/// Removes the condition from the NodeClaim.
 pub(super) async fn clear_reason(context: &Context, claim: &str) -> Result<(), ReconcileError> {
     let cleared = change_claim(context, claim, |claim| {
         // Ready does not depend on it, so it can be.
@@ -56,8 +56,8 @@ pub(super) async fn clear_reason(context: &Context, claim: &str) -> Result<(), R
         .map_err(|error| ReconcileError::with_context("removing condition from nodeclaims", error))
 }
 
-/// Takes back what nobody is responsible for any more, such as after a restart (spec 30 §2 step 4).
-/// `is_queued` says which machines a command is at work on.
+/// Removes marks without a command, such as after a restart (spec 30 §2 step 4). `is_queued`
+/// returns whether a command has the node with this provider id.
 pub(super) async fn clear_orphaned_marks(
     context: &Context,
     is_queued: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! What is told about commands: logs, metrics and events (spec 30 §12, spec 45 §15).
+//! Records commands in logs and metrics (spec 30 §12, spec 45 §15).
 
 use std::collections::BTreeMap;
 
@@ -25,17 +25,17 @@ use crate::{Context, objects};
 #[cfg(test)]
 mod tests;
 
-/// A reason as metrics have it.
+/// Returns a disruption reason as a metric label.
 pub(super) fn reason_label(reason: Reason) -> String {
     reason.name().to_lowercase()
 }
 
-/// The reason of a command as metrics have it.
+/// Returns the reason of a command as a metric label.
 pub(super) fn command_reason_label(command: &Command) -> String {
     reason_label(command.reason())
 }
 
-/// Node and NodeClaim of a candidate, as far as they are there.
+/// Returns references to the Node and the NodeClaim of a candidate, if they exist.
 pub(super) fn references(
     context: &Context,
     candidate: &Candidate,
@@ -45,7 +45,7 @@ pub(super) fn references(
     (node.map(|node| node.object_ref(&())), claim.map(|claim| claim.object_ref(&())))
 }
 
-/// The fields of a command in logs (spec 30 §12.4).
+/// The log fields of a command (spec 30 §12.4).
 #[derive(Debug)]
 pub(super) struct CommandLogFields {
     pub(super) decision: &'static str,
@@ -95,7 +95,7 @@ fn replacement(observation: &Observation, replacement: &Replacement, is_only: bo
     shown
 }
 
-/// The capacity type that a replacement would get first.
+/// Returns the capacity type that a replacement would get first.
 fn capacity_type(planned: &PlannedNodeClaim) -> &'static str {
     let admitted = planned.requirements.get(CAPACITY_TYPE);
     let is_admitted =
@@ -103,7 +103,7 @@ fn capacity_type(planned: &PlannedNodeClaim) -> &'static str {
     [RESERVED, SPOT, ON_DEMAND].iter().find(is_admitted).copied().unwrap_or(ON_DEMAND)
 }
 
-/// Counts a command that has begun.
+/// Counts a started command.
 pub(super) fn count_decision(context: &Context, command: &Command) {
     let (metrics, reason) = (&context.metrics, command_reason_label(command));
     let decision = command.decision().name();
@@ -127,7 +127,7 @@ pub(super) fn count_decision(context: &Context, command: &Command) {
     metrics.voluntary_disruption_decisions.inc(&labels);
 }
 
-/// Counts what was not carried out of a command.
+/// Counts the failed replacements of a command.
 #[expect(clippy::cast_precision_loss, reason = "a few replacements")]
 pub(super) fn count_failure(context: &Context, command: &Command, replacements: usize) {
     let labels = Decision {
@@ -138,8 +138,8 @@ pub(super) fn count_failure(context: &Context, command: &Command, replacements: 
     context.metrics.voluntary_disruption_queue_failures.add(&labels, replacements as f64);
 }
 
-/// The consolidation policies under which nodes go, by pool, as metrics have them; empty where it is
-/// no consolidation.
+/// Returns the consolidation policies of a command as metric labels, by pool. Empty for other
+/// commands.
 pub(super) fn consolidation_policies(
     observation: &Observation,
     command: &Command,
@@ -152,7 +152,7 @@ pub(super) fn consolidation_policies(
     pools.filter_map(policy).collect()
 }
 
-/// Counts a node that goes, or reboots, under the policy of its pool.
+/// Counts a disrupted or rebooted node under the consolidation policy of its pool.
 pub(super) fn count_disrupted(
     context: &Context,
     policies: &BTreeMap<String, String>,
@@ -176,19 +176,19 @@ pub(super) fn count_disrupted(
     });
 }
 
-/// The condition for which repair chose the node.
+/// Returns the condition that repair selected.
 fn repaired_condition(command: &Command) -> Option<&str> {
     command.repair.as_ref().map(|chosen| chosen.repair.selected.condition_type.as_str())
 }
 
-/// The condition for which repair chose the node, and its reason.
+/// Returns the condition that repair selected, as `type/reason`.
 pub(super) fn repair_cause(command: &Command) -> String {
     let selected = command.repair.as_ref().map(|chosen| &chosen.repair.selected);
     let text = selected.map(|one| format!("{}/{}", one.condition_type, one.reason));
     text.unwrap_or_default()
 }
 
-/// Says by which policy a node is repaired (spec 45 §5.4).
+/// Logs the repair policy that selected each node (spec 45 §5.4).
 pub(super) fn log_repair(command: &Command) {
     let Some(chosen) = &command.repair else { return };
     let (repair, selected) = (&chosen.repair, &chosen.repair.selected);

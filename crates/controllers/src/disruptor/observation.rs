@@ -1,4 +1,4 @@
-//! What decisions about disruption look at, gathered once for a pass.
+//! Collects what one disruption pass reads: snapshot, catalog and NodePools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,18 +22,19 @@ use crate::objects::label;
 use crate::provisioner::decision::empty_catalog;
 use crate::state::evaluate_device_selectors;
 
-/// The cluster, and what can be launched in it. Clones share it.
+/// The snapshot, catalog and NodePools of one disruption pass. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Pools whose instance types are not known are absent.
     pub(crate) catalog: Arc<Catalog>,
-    /// Our pools as they were, by name.
+    /// The managed NodePools, by name.
     pub(crate) pools: Arc<BTreeMap<String, Arc<NodePool>>>,
     pub(crate) now: Timestamp,
 }
 
 impl Observation {
+    /// Collects the snapshot, catalog and NodePools for one disruption pass.
     pub(crate) async fn collect(context: &Context) -> Self {
         let now = context.clock.now();
         let mut snapshot = context.mirror.snapshot(now);
@@ -65,15 +66,15 @@ impl Observation {
         Self { snapshot, catalog: Arc::new(catalog), pools: Arc::new(pools), now }
     }
 
-    /// Takes care of pods whose new nodes are about to be launched.
+    /// Moves pods placed on unlaunched replacements to placeholder nodes.
     pub(crate) fn exclude_placed_pods(&mut self, pods: &BTreeSet<String>) {
         if !pods.is_empty() {
             move_to_placeholder_nodes(Arc::make_mut(&mut self.snapshot), pods);
         }
     }
 
-    /// Counts machines as going away that are to go as they are empty. One that has got pods stays,
-    /// whatever was decided: these need no other place.
+    /// Marks these nodes as deleting, if they are still empty. Validation keeps a node that has
+    /// received pods: its pods need no other place.
     pub(crate) fn mark_empty_nodes_deleting(&mut self, provider_ids: &BTreeSet<String>) {
         if provider_ids.is_empty() {
             return;
@@ -87,14 +88,14 @@ impl Observation {
         }
     }
 
-    /// Makes it the cluster as it will be when a command is carried out.
+    /// Applies a command to the snapshot, as if it had been carried out.
     pub(crate) fn apply(&mut self, command: &Command) {
         apply_command(Arc::make_mut(&mut self.snapshot), &self.catalog, command);
     }
 }
 
-/// What NodeClaims that are not launched yet may take of the limits of their pools: the largest
-/// instance types that they may become. They are no nodes yet, and count nowhere else.
+/// Returns the most that unlaunched NodeClaims may use, by pool: their largest instance types. They
+/// are not nodes yet, so nothing else counts them.
 fn resources_of_launching_claims(
     context: &Context,
     catalog: &Catalog,
@@ -119,7 +120,7 @@ fn resources_of_launching_claims(
     launching
 }
 
-/// Lowers limits by what is spoken for.
+/// Subtracts the resources of unlaunched NodeClaims from the NodePools' limits.
 fn subtract_from_limits(snapshot: &mut Snapshot, launching: &BTreeMap<String, Resources>) {
     for pool in &mut snapshot.pools {
         if let Some(taken) = launching.get(&pool.name) {

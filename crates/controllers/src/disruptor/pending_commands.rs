@@ -1,7 +1,7 @@
-//! Commands that wait to be looked at again (spec 30 §8, §14.3 item 6).
+//! Keeps consolidation commands during their validation delay (spec 30 §8, §14.3 item 6).
 //!
-//! Consolidation is decided on what may change at any moment, so its commands rest for a while and
-//! are begun only if they still hold. The loop goes on meanwhile.
+//! The cluster may change right after a consolidation decision. So its commands wait for a while
+//! and start only if they are still valid. The disruption loop continues meanwhile.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use karpenter_core::disruption::{Command, Method, Reason};
 
 use super::observation::Observation;
 
-/// How long a command rests.
+/// The time between a consolidation decision and its validation.
 pub(super) const VALIDATION_DELAY: Duration = Duration::from_secs(15);
 
-/// A command that rests.
+/// A command in its validation delay.
 #[derive(Clone, Debug)]
 pub(super) struct PendingCommand {
     pub(super) command: Command,
-    /// What it was decided on.
+    /// The observation that it was decided on.
     pub(super) observation: Observation,
-    /// When the method began to look.
+    /// When the evaluation of its method started.
     pub(super) evaluation_started: Timestamp,
     due: Timestamp,
 }
 
-/// All that rest, in the order in which they were decided.
+/// The pending commands, in the order of their decisions.
 #[derive(Debug, Default)]
 pub(super) struct PendingCommands(Vec<PendingCommand>);
 
@@ -34,40 +34,40 @@ impl PendingCommands {
         &mut self,
         command: Command,
         observation: Observation,
-        began: Timestamp,
+        evaluation_started: Timestamp,
         now: Timestamp,
     ) {
         let due = now.saturating_add(VALIDATION_DELAY).unwrap_or(Timestamp::MAX);
-        self.0.push(PendingCommand { command, observation, evaluation_started: began, due });
+        self.0.push(PendingCommand { command, observation, evaluation_started, due });
     }
 
-    /// Takes out what has rested.
+    /// Removes and returns the commands whose validation delay has elapsed.
     pub(super) fn pop_due(&mut self, now: Timestamp) -> Vec<PendingCommand> {
         let (due, rest) = std::mem::take(&mut self.0).into_iter().partition(|one| one.due <= now);
         self.0 = rest;
         due
     }
 
-    /// When the next one has.
+    /// Returns when the next validation delay elapses.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
         self.0.iter().map(|one| one.due).min()
     }
 
-    /// The machines of all of them, by provider id.
+    /// Returns the provider ids of the nodes of all pending commands.
     pub(super) fn provider_ids(&self) -> impl Iterator<Item = &str> {
         let candidates = self.0.iter().flat_map(|one| &one.command.candidates);
         candidates.map(|candidate| candidate.provider_id.as_str())
     }
 
-    /// The machines that go for nothing, by provider id: nobody should move pods there.
+    /// Returns the provider ids of nodes pending deletion as empty. No pods should move there.
     pub(super) fn provider_ids_of_empty_nodes(&self) -> BTreeSet<String> {
         let empty = self.0.iter().filter(|one| one.command.reason() == Reason::Empty);
         let candidates = empty.flat_map(|one| &one.command.candidates);
         candidates.map(|candidate| candidate.provider_id.clone()).collect()
     }
 
-    /// Methods that should not look for more: where pods go that a resting command moves is not
-    /// taken yet, and another one could count on the same room.
+    /// Returns the methods that must not search while a consolidation is pending. The capacity that
+    /// its pods will use is not taken yet, so another command could count on it.
     pub(super) fn blocked_methods(&self) -> BTreeSet<Method> {
         let moves = |one: &PendingCommand| one.command.reason() == Reason::Underutilized;
         if self.0.iter().any(moves) {

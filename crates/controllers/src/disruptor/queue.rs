@@ -1,12 +1,12 @@
-//! `disruption.queue`: commands that have begun (spec 30 §9).
+//! `disruption.queue`: carries out started commands (spec 30 §9).
 //!
 //! ```text
-//! start ──▶ Orchestration ── every second: are the replacements ready? ──▶ sources deleted
-//!                                  └── a replacement is gone, or time is up ──▶ rolled back
+//! start ──▶ CommandQueue ── every second: are the replacements ready? ──▶ candidates deleted
+//!                                 └── a replacement is gone, or time is up ──▶ rolled back
 //! ```
 //!
-//! Commands are in memory alone. After a restart nobody knows them: their marks are taken back by
-//! the next pass, and replacements stay as nodes like any other.
+//! Commands exist in memory only. After a restart the next pass removes their marks, and their
+//! replacements stay as ordinary nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ use crate::objects::{self, DeleteResult, ObjectPart};
 #[cfg(test)]
 mod tests;
 
-/// How fast commands are tried again that had trouble.
+/// The rate limit of retries after a reconcile error.
 const LIMIT: RateLimit = RateLimit {
     base_delay: Duration::from_secs(1),
     max_delay: Duration::from_secs(10),
@@ -50,14 +50,14 @@ const LIMIT: RateLimit = RateLimit {
 };
 
 pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Controller {
-    let executor =
+    let reconciler =
         QueueReconciler { context: context.clone(), command_queue: command_queue.clone() };
-    Controller::new("disruption.queue", &context.clock, executor)
+    Controller::new("disruption.queue", &context.clock, reconciler)
         .workers(context.workers(100, 1000))
         .queue(&command_queue.0.work)
 }
 
-/// The commands that have begun. Clones share them.
+/// The started commands. Clones share them.
 #[derive(Clone)]
 pub(super) struct CommandQueue(Arc<Inner>);
 
@@ -71,34 +71,35 @@ struct State {
     /// How many commands there have been.
     count: u64,
     commands: BTreeMap<String, Arc<ActiveCommand>>,
-    /// The command of a machine, by provider id; also while it is being started.
+    /// The command of each node, by provider id; also while the command is starting.
     by_provider_id: BTreeMap<String, String>,
     backoffs: PoolBackoffs,
-    /// Claims that consolidation launched, when, and what that saved.
+    /// NodeClaims that consolidation launched, with the time and the savings.
     recent_launches: BTreeMap<String, (Timestamp, f64)>,
 }
 
 /// How long a claim that consolidation launched is spared from a smaller saving.
 const COOL_DOWN: SignedDuration = SignedDuration::from_mins(10);
 
-/// A command that is carried out.
+/// A command that has started.
 pub(super) struct ActiveCommand {
     pub(super) id: String,
     pub(super) command: Command,
     details: CommandDetails,
     running: Mutex<RunningCommand>,
-    /// Sources that are deleted, by provider id.
+    /// Provider ids of the deleted candidates.
     deleted: Mutex<BTreeSet<String>>,
 }
 
-/// What others have to know of a command. What it was decided on is large, so it is not kept.
+/// The facts of a command that its metrics and other components need. Its observation is large, so
+/// it is not kept.
 pub(super) struct CommandDetails {
     pub(super) fields: CommandLogFields,
     /// The consolidation policies of its pools.
     pub(super) policies: BTreeMap<String, String>,
-    /// The pods that go to its replacements, by `namespace/name`.
+    /// The pods placed on its replacements, by `namespace/name`.
     pub(super) pods_on_replacements: BTreeSet<String>,
-    /// Whose pods it displaces; empty if nobody asks.
+    /// The workloads whose pods it moves; empty with the upstream search.
     pub(super) moved_workloads: BTreeMap<String, MovedWorkload>,
 }
 
@@ -108,8 +109,8 @@ impl CommandQueue {
         Self(Arc::new(Inner { work, state: Mutex::default() }))
     }
 
-    /// Takes the sources of a command, so that no other has them, and names it. None if one of them
-    /// is taken.
+    /// Reserves the candidates of a command and returns the command's id. None if another command
+    /// has one of them.
     pub(super) fn reserve_candidates(
         &self,
         context: &Context,
@@ -129,14 +130,14 @@ impl CommandQueue {
         Some(id)
     }
 
-    /// Lets the sources of a command go.
+    /// Removes a command and releases its candidates.
     pub(super) fn release(&self, id: &str) {
         let mut state = self.state();
         state.commands.remove(id);
         state.by_provider_id.retain(|_, of| of != id);
     }
 
-    /// Begins to look after a command, which was begun now.
+    /// Adds a command that started at `now`.
     pub(super) fn add(
         &self,
         id: &str,
@@ -158,7 +159,7 @@ impl CommandQueue {
             let noted = (now, active.command.savings);
             state.recent_launches.extend(launched.into_iter().map(|awaited| (awaited.name, noted)));
         }
-        // Sources that could not be marked are not part of it any more.
+        // Candidates that could not be marked are not part of it any more.
         let ids: BTreeSet<_> = active.provider_ids().map(str::to_owned).collect();
         state.by_provider_id.retain(|provider_id, of| of != id || ids.contains(provider_id));
         state.commands.insert(id.to_owned(), Arc::new(active));
@@ -166,17 +167,17 @@ impl CommandQueue {
         self.0.work.add(ObjectKey::new("", id));
     }
 
-    /// Whether a command is at work on a machine.
+    /// Returns whether a command has the node with this provider id.
     pub(super) fn is_queued(&self, provider_id: &str) -> bool {
         self.state().by_provider_id.contains_key(provider_id)
     }
 
-    /// The machines that commands are at work on.
+    /// Returns the provider ids of the nodes that commands have.
     pub(super) fn provider_ids(&self) -> BTreeSet<String> {
         self.state().by_provider_id.keys().cloned().collect()
     }
 
-    /// The pods that get a place on replacements which are not launched yet, by `namespace/name`.
+    /// Returns the pods of commands with an unlaunched replacement, by `namespace/name`.
     pub(super) fn pods_on_launching_replacements(&self, context: &Context) -> BTreeSet<String> {
         let is_launching = |awaited: &PendingReplacement| {
             let claim = context.cache.node_claims.get("", &awaited.name);
@@ -191,20 +192,20 @@ impl CommandQueue {
             .collect()
     }
 
-    /// The pools whose drift has to wait, as their last replacements failed.
+    /// Returns the pools whose drift backs off after a failed command.
     pub(super) fn backed_off(&self, now: Timestamp) -> BTreeSet<String> {
         self.state().backoffs.active_pools(now)
     }
 
-    /// The claims that consolidation launched a moment ago, and what that saved.
+    /// Returns the NodeClaims that consolidation launched recently, with the savings.
     pub(super) fn recent_launches(&self, now: Timestamp) -> BTreeMap<String, f64> {
         let mut state = self.state();
         state.recent_launches.retain(|_, (launched, _)| now.duration_since(*launched) < COOL_DOWN);
-        let young = state.recent_launches.iter();
-        young.map(|(claim, (_, savings))| (claim.clone(), *savings)).collect()
+        let launches = state.recent_launches.iter();
+        launches.map(|(claim, (_, savings))| (claim.clone(), *savings)).collect()
     }
 
-    /// A command for these pools did not work, or did.
+    /// Records for these pools whether a command has succeeded.
     pub(super) fn record_outcome<'a>(
         &self,
         context: &Context,
@@ -282,11 +283,11 @@ impl Reconcile for QueueReconciler {
 }
 
 impl QueueReconciler {
-    /// The sources whose claims are there, with these.
+    /// Returns the candidates whose NodeClaims exist, with the NodeClaims.
     fn sources<'a>(&self, active: &'a ActiveCommand) -> Vec<(&'a Candidate, Arc<NodeClaim>)> {
         let claim = |candidate: &'a Candidate| {
             let claim = self.context.cache.node_claims.get("", &candidate.node_claim)?;
-            // One that got its name is another.
+            // A NodeClaim recreated under the name is another one.
             let is_same = objects::provider_id(&claim) == candidate.provider_id;
             is_same.then_some((candidate, claim))
         };
@@ -390,7 +391,7 @@ impl QueueReconciler {
         self.command_queue.release(&active.id);
     }
 
-    /// Takes back what was done to the sources. Replacements that exist stay.
+    /// Rolls the candidates back. Existing replacements stay.
     async fn fail(&self, active: &ActiveCommand, failure: &Failure) {
         let ActiveCommand { id, command, details, .. } = active;
         let uninitialized = lock(&active.running).uninitialized_count();
@@ -416,7 +417,7 @@ impl QueueReconciler {
     }
 }
 
-/// Lets nodes be as they were before a command. What fails is done by the next pass.
+/// Removes the marks of a command from its nodes. The next pass retries failures.
 pub(super) async fn roll_back(
     context: &Context,
     candidates: &[Candidate],

@@ -1,4 +1,4 @@
-//! Asking for a reboot (spec 45 §5.5). `nodeclaim.reboot` carries it out.
+//! Requests a reboot on a NodeClaim (spec 45 §5.5). `nodeclaim.reboot` carries it out.
 
 use jiff::SignedDuration;
 use karpenter_api::annotations::REBOOT_TERMINATION_GRACE_PERIOD;
@@ -15,8 +15,8 @@ use tracing::info;
 
 use crate::Context;
 
-/// Asks for a reboot because of a condition, told as `type/reason`. The bound is the one of the
-/// drain; without one it is that of the claim. False if there is nothing to reboot any more.
+/// Requests a reboot because of a condition, given as `type/reason`. `bound` limits the drain;
+/// without it the claim's grace period does. Returns false if there is nothing to reboot.
 pub(super) async fn request(
     context: &Context,
     claim: &str,
@@ -42,7 +42,7 @@ pub(super) async fn request(
     Ok(true)
 }
 
-/// Writes down how long the drain may take. None if the claim is gone.
+/// Annotates the claim with the bound of its drain. None if the claim was deleted.
 async fn annotate_drain_bound(
     context: &Context,
     claim: &NodeClaim,
@@ -62,7 +62,8 @@ async fn annotate_drain_bound(
     written_claim(written, bounded)
 }
 
-/// The object as it is after a write; none if it is gone. Who was slower looks again later.
+/// Returns the claim after a write; none if it was deleted. A conflict is an error, which a later
+/// pass retries.
 fn written_claim(
     written: WriteOutcome<NodeClaim>,
     unchanged: NodeClaim,

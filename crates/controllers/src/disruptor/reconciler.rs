@@ -1,10 +1,10 @@
-//! `disruption`: looks for nodes to remove or replace, again and again (spec 30 §2).
+//! `disruption`: finds nodes to remove or replace, pass by pass (spec 30 §2).
 //!
 //! ```text
-//! leftovers taken back ─▶ rested commands begun, or dropped ─▶ a look ─▶ commands begun, or rest
+//! clear orphaned marks ─▶ start or drop due commands ─▶ evaluate ─▶ start or delay commands
 //! ```
 //!
-//! It never waits: a command that has to rest is kept, and the next pass comes when it has rested.
+//! A pass never waits: it keeps a command in its validation delay, and a later pass validates it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,13 +41,13 @@ use crate::Context;
 #[cfg(test)]
 mod tests;
 
-/// How often to look when there is nothing to do.
+/// The time between passes when there is nothing to do.
 const POLL: Duration = Duration::from_secs(10);
-/// When to look again while the mirror is not complete.
+/// The retry interval while the mirror is not synced.
 const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it is told what annotations of pods mean.
+/// How often pod annotations are reported.
 const ANNOTATION_REPORT_INTERVAL: SignedDuration = SignedDuration::from_mins(2);
-/// A pass that comes later than this after the one before is worth a word.
+/// The gap between two passes above which it is logged.
 const ABNORMAL_GAP: SignedDuration = SignedDuration::from_mins(15);
 
 pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Controller {
@@ -66,33 +66,34 @@ pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Con
 struct Disruptor {
     context: Context,
     command_queue: CommandQueue,
-    /// What repair goes by; none if it is off.
+    /// The repair policies; none if repair is off.
     policies: Option<Arc<Policies>>,
     loop_state: Mutex<LoopState>,
 }
 
-/// What a pass leaves to the next. A restart loses it, which costs a pass and no more.
+/// The state that one pass leaves to the next. A restart loses it, which costs one pass.
 #[derive(Default)]
 struct LoopState {
-    /// Commands that rest.
+    /// Commands in their validation delay.
     pending_commands: PendingCommands,
-    /// Methods that found nothing, and in which state of the cluster.
+    /// Methods that found nothing, with the consolidation state that they evaluated.
     settled: BTreeMap<Method, Timestamp>,
-    /// NodePools that single-node consolidation did not come to.
+    /// NodePools that single-node consolidation did not reach.
     unseen_pools: BTreeSet<String>,
-    /// Methods whose command has just been dropped: the others have their turn first.
+    /// Methods that the next pass skips, as their command was just dropped. The other methods go
+    /// first.
     skipped_methods: BTreeSet<Method>,
-    /// Until when consolidation waits, as its last command was dropped or has just begun.
+    /// Until when consolidation pauses, after it dropped or started a command.
     consolidation_paused_until: Option<Timestamp>,
-    /// Since and until when it waits for nodes that are about to become consolidatable.
+    /// Since and until when consolidation waits for nodes about to become consolidatable.
     consolidatable_wait: Option<(Timestamp, Timestamp)>,
     /// The reboots of the last day.
     reboots: RebootHistory,
     last_run: Option<Timestamp>,
     annotations_reported_at: Option<Timestamp>,
-    /// Costs of evictions that could not be read.
+    /// The logged cost annotations that could not be parsed.
     cost_annotation_errors: CostAnnotationErrors,
-    /// What was last said about budgets.
+    /// The budget errors that were logged last.
     budget_errors: String,
 }
 
@@ -110,7 +111,7 @@ impl Reconcile for Disruptor {
         self.report_pod_annotations(now).await;
         let mut has_acted = self.start_pending_commands(&observation).await?;
         if has_acted {
-            // What was begun is marked now, which a look has to see.
+            // The evaluation has to see the marks of the started commands.
             (state, observation) = self.collect_observation().await;
         }
         observation.mark_empty_nodes_deleting(
@@ -125,8 +126,8 @@ impl Reconcile for Disruptor {
 }
 
 impl Disruptor {
-    /// The state of the cluster, and the cluster: in this order, so that what changes in between is
-    /// news to the next pass.
+    /// Returns the consolidation state and the observation. The state is read first, so that the
+    /// next pass evaluates what changes in between.
     async fn collect_observation(&self) -> (Timestamp, Observation) {
         let state = self.context.mirror.consolidation_state(self.context.clock.now());
         let mut observation = Observation::collect(&self.context).await;
@@ -144,9 +145,9 @@ impl Disruptor {
         }
     }
 
-    /// Whether the mirror is fit for decisions: all of it is told, and has been until now. A
-    /// NodeClaim that is not launched yet is a node of which nothing is known; upstream waits for
-    /// it. Here it only counts against the limits of its pool, for as much as it may become.
+    /// Returns whether the mirror is synced and no kind is stale. A NodeClaim that is not launched
+    /// yet is a node of which nothing is known; upstream waits for it. Our own search only counts
+    /// it against the limits of its pool, for as much as it may become.
     fn is_ready_to_decide(&self, now: Timestamp) -> bool {
         let mirror = &self.context.mirror;
         let state = mirror.sync(now);
@@ -158,12 +159,12 @@ impl Disruptor {
         state.is_synced() || (is_only_launches && self.uses_own_search())
     }
 
-    /// Whether consolidation has a search of its own, and need not do as upstream does.
+    /// Returns whether consolidation uses our search instead of upstream's.
     fn uses_own_search(&self) -> bool {
         self.context.options.consolidation_search != ConsolidationSearch::Upstream
     }
 
-    /// Says what is wrong with budgets, once. Their pools are left alone.
+    /// Logs new errors in budgets. Their pools are not disrupted.
     fn log_budget_errors(&self, observation: &Observation) {
         let errors = events::budget_errors(observation);
         let has_changed = self.loop_state().budget_errors != errors;
@@ -175,14 +176,14 @@ impl Disruptor {
         }
     }
 
-    /// Says now and then what annotations of pods mean; who has heard it needs no more. It looks at
-    /// every pod, so it is not done where others wait.
+    /// Publishes events and logs about pod annotations, at intervals. It reads every pod, so it
+    /// runs on the executor.
     async fn report_pod_annotations(&self, now: Timestamp) {
         let last = self.loop_state().annotations_reported_at;
         if last.is_some_and(|last| now.duration_since(last) < ANNOTATION_REPORT_INTERVAL) {
             return;
         }
-        let mut unread_costs = {
+        let mut cost_errors = {
             let mut memory = self.loop_state();
             memory.annotations_reported_at = Some(now);
             std::mem::take(&mut memory.cost_annotation_errors)
@@ -190,13 +191,13 @@ impl Disruptor {
         let context = self.context.clone();
         let report = run(self.context.executor.as_ref(), move || {
             events::publish_pod_protections(&context, now);
-            unread_costs.log_new(&context);
-            unread_costs
+            cost_errors.log_new(&context);
+            cost_errors
         });
         self.loop_state().cost_annotation_errors = report.await.unwrap_or_default();
     }
 
-    /// What the next look has to know beside the cluster, which is in that state.
+    /// Returns the inputs of the next pass, for this consolidation state.
     fn pass_input(&self, observation: &Observation, state: Timestamp) -> PassInput {
         let now = observation.now;
         let mut memory = self.loop_state();
@@ -222,7 +223,7 @@ impl Disruptor {
         let recent_launches = self.command_queue.recent_launches(now);
         let history = memory.reboots.clone();
         let repair = self.policies.clone().map(|policies| Repair { policies, history });
-        let rest = if self.uses_own_search() {
+        let validation_delay = if self.uses_own_search() {
             pending_commands::VALIDATION_DELAY
         } else {
             Duration::ZERO
@@ -232,7 +233,7 @@ impl Disruptor {
             settled,
             unseen_pools,
             backed_off,
-            validation_delay: rest,
+            validation_delay,
             recent_launches,
             repair,
         }
@@ -240,7 +241,7 @@ impl Disruptor {
 
     fn store_pass_result(&self, found: &PassResult, state: Timestamp) {
         let mut memory = self.loop_state();
-        // Nodes that rest as they are empty took no pods in that look. They may stay after all.
+        // Nodes pending deletion as empty took no pods in this pass. They may stay after all.
         let is_empty = |command: &Command| command.reason() == Reason::Empty;
         let is_certain = memory.pending_commands.provider_ids_of_empty_nodes().is_empty()
             && !found.pass.commands.iter().any(is_empty);
@@ -256,21 +257,20 @@ impl Disruptor {
         }
     }
 
-    /// Begins the commands that have rested and still hold, all of them together. Whether any began.
+    /// Validates the due commands and starts the valid ones together. Returns whether any started.
     async fn start_pending_commands(
         &self,
         observation: &Observation,
     ) -> Result<bool, ReconcileError> {
         let due = self.loop_state().pending_commands.pop_due(observation.now);
-        // The cluster as if those before had been carried out.
+        // The observation as if the earlier commands had been carried out.
         let mut after = observation.clone();
         let mut holding = Vec::new();
-        for resting in due {
+        for pending in due {
             let verdict =
-                validate(&self.context, &after, self.validation_input(), &resting).await?;
-            let PendingCommand { command, observation: before, evaluation_started: began, .. } =
-                resting;
-            self.record_evaluation_duration(command.method, began);
+                validate(&self.context, &after, self.validation_input(), &pending).await?;
+            let PendingCommand { command, observation: before, evaluation_started, .. } = pending;
+            self.record_evaluation_duration(command.method, evaluation_started);
             match verdict {
                 Ok(valid) => {
                     self.count_failed(command.method, valid.failed_count);
@@ -288,8 +288,8 @@ impl Disruptor {
         if self.uses_own_search()
             && holding.iter().any(|(_, one)| one.reason() == Reason::Underutilized)
         {
-            // All that could be found was found together; what is decided while pods move is based
-            // on where they are not going to be.
+            // This pass has found all commands that it could. A decision made while pods move would
+            // count them on nodes that they leave.
             self.loop_state().consolidation_paused_until = Some(later(observation.now, POLL));
         }
         let starts = holding.into_iter().map(|(before, command)| {
@@ -300,7 +300,7 @@ impl Disruptor {
         Ok(any_started(join_all(starts).await.into_iter().map(|result| result.map(|()| true))))
     }
 
-    /// Those whose nodes still may go: validation takes its time.
+    /// Returns the commands whose nodes may still be disrupted: validation takes time.
     async fn recheck(
         &self,
         holding: Vec<(Observation, Command)>,
@@ -322,8 +322,8 @@ impl Disruptor {
         Ok(still)
     }
 
-    /// Those that the limits of their pools leave room for. The others are found again when nodes have
-    /// gone.
+    /// Returns the commands that the limits of their pools allow. Later passes find the others
+    /// again.
     fn within_limits(
         &self,
         observation: &Observation,
@@ -340,7 +340,7 @@ impl Disruptor {
         commands
     }
 
-    /// The machines of other commands.
+    /// Returns the inputs of a validation: the nodes of the other commands.
     fn validation_input(&self) -> PassInput {
         let mut queued = self.command_queue.provider_ids();
         queued.extend(self.loop_state().pending_commands.provider_ids().map(str::to_owned));
@@ -354,7 +354,7 @@ impl Disruptor {
         failed.add(&labels, count as f64);
     }
 
-    /// A command does not hold any more.
+    /// Logs and reports a command that is no longer valid.
     fn drop_command(&self, command: &Command, invalid: &ValidationFailure) {
         let (why, class) = (invalid.to_string(), invalid.class.name());
         if command.method == Method::Emptiness {
@@ -368,7 +368,7 @@ impl Disruptor {
         debug!(why, class, "abandoning consolidation attempt, command is no longer valid");
         events::publish_rejection(&self.context, command, class);
         if self.uses_own_search() {
-            // It looks again at once, at all nodes.
+            // The next pass evaluates all nodes at once.
             return;
         }
         let mut memory = self.loop_state();
@@ -380,7 +380,8 @@ impl Disruptor {
         }
     }
 
-    /// Begins what was found, or lets it rest. Whether there is any of it.
+    /// Starts the commands of a pass, or delays them for validation. Returns whether it did any of
+    /// it.
     async fn start_or_delay_commands(&self, observation: &Observation, found: PassResult) -> bool {
         let last_method = found.pass.eligible_counts.last().map(|(method, _)| *method);
         if let Some(method) = last_method {
@@ -412,7 +413,7 @@ impl Disruptor {
         has_acted
     }
 
-    /// Begins a command that need not rest. False if there is nothing to do any more.
+    /// Starts a command without validation delay. Returns false if nothing is left to do.
     async fn start_command(
         &self,
         observation: &Observation,
@@ -428,7 +429,7 @@ impl Disruptor {
         Ok(true)
     }
 
-    /// Asks for the reboot of the nodes of a command. False if there is nothing to reboot.
+    /// Requests the reboot of a command's nodes. Returns false if there is nothing to reboot.
     async fn request_reboot(
         &self,
         observation: &Observation,
@@ -448,7 +449,7 @@ impl Disruptor {
         Ok(has_requested)
     }
 
-    /// Notes how long a method took, from the look to the moment in which its command holds.
+    /// Records how long a method took since its evaluation started.
     fn record_evaluation_duration(&self, method: Method, began: Timestamp) {
         let labels = ReasonConsolidation {
             reason: &metrics::reason_label(method.reason()),
@@ -462,7 +463,7 @@ impl Disruptor {
         self.context.clock.now().duration_since(time).as_secs_f64()
     }
 
-    /// How long until there may be something to do.
+    /// Returns how long until the next pass.
     fn requeue_after(&self) -> Duration {
         let memory = self.loop_state();
         let waits = memory.consolidatable_wait.map(|(_, until)| until);
@@ -483,8 +484,8 @@ fn later(now: Timestamp, pause: Duration) -> Timestamp {
     now.saturating_add(pause).unwrap_or(Timestamp::MAX)
 }
 
-/// Whether any command has begun. One that could not is told, and is no reason for the pass to fail:
-/// the loop would slow down for all pools.
+/// Returns whether any command has started. Logs failed starts; they must not fail the pass, or the
+/// loop would slow down for all pools.
 fn any_started(results: impl IntoIterator<Item = Result<bool, ReconcileError>>) -> bool {
     let mut has_begun = false;
     for result in results {

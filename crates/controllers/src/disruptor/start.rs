@@ -1,11 +1,11 @@
-//! The start of a command (spec 30 §9.1): from here on the cluster changes.
+//! Starts a command (spec 30 §9.1): from here on the cluster changes.
 //!
 //! ```text
-//! sources tainted, with the reason ─▶ replacements created ─▶ sources count as going away ─▶ queue
+//! candidates marked ─▶ replacements created ─▶ candidates count as deleting ─▶ queue
 //! ```
 //!
-//! Invariant: sources count as going away only when their replacements exist; else the provisioner
-//! would make capacity for their pods a second time. What fails before that is taken back.
+//! Invariant: candidates count as deleting only when their replacements exist; else the provisioner
+//! would create capacity for their pods a second time. A failure before that is rolled back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,11 +34,11 @@ use crate::provisioner::events;
 use crate::static_capacity::provisioning::{Reservation, node_limit};
 use crate::{Context, objects};
 
-/// For how long nodes count as going away at most, if nobody takes that back.
+/// How long a deletion mark lasts at most, if nothing removes it.
 const DELETION_MARK_TTL: SignedDuration = SignedDuration::from_secs(TIMEOUT_MAX.as_secs() + 600);
 
-/// Begins a command. After an error nothing of it is left but replacements that were made, and its
-/// pools wait: what could not begin now, for a limit that is reached, could not in a moment either.
+/// Starts a command. After an error only created replacements stay, and its pools back off: what
+/// could not start now, for a limit that is reached, could not in a moment either.
 pub(super) async fn start(
     context: &Context,
     command_queue: &CommandQueue,
@@ -138,19 +138,19 @@ async fn carry_out(
         pods_on_replacements: pods_on_new_nodes(observation, &command.plan),
         moved_workloads: moved,
     };
-    // Where else pods go is not asked any more.
+    // The rest of the plan is not needed any more.
     command.plan = Plan::default();
     command_queue.add(id, command, details, names, now);
     Ok(())
 }
 
-/// The pods that a plan puts on new nodes, by `namespace/name`.
+/// Returns the pods that a plan places on new nodes, by `namespace/name`.
 fn pods_on_new_nodes(observation: &Observation, plan: &Plan) -> BTreeSet<String> {
     let pods = plan.claims.iter().flat_map(|claim| &claim.pods);
     pods.map(|&pod| observation.snapshot.pod(pod).full_name()).collect()
 }
 
-/// Whose pods a command displaces. As upstream searches, nobody asks.
+/// Returns the workloads whose pods a command moves; empty with the upstream search.
 fn moved_workloads(
     context: &Context,
     observation: &Observation,
@@ -162,7 +162,7 @@ fn moved_workloads(
     }
 }
 
-/// A place under the limit of its pool for each replacement that is a static one.
+/// Reserves a node under the limit of its pool for each static replacement.
 fn reserve<'a>(
     context: &'a Context,
     replacements: &'a [Replacement],
@@ -184,7 +184,7 @@ fn no_pool(name: &str) -> ReconcileError {
         .with_field("NodePool", name.to_owned())
 }
 
-/// Marks the sources. Returns those that are, and what went wrong with others.
+/// Marks the candidates. Returns the marked ones, and the error of the others.
 async fn mark_all(
     context: &Context,
     command: &Command,
@@ -252,7 +252,7 @@ async fn launch(
     }
 }
 
-/// A replacement that is to be created.
+/// The NodeClaim to create for a replacement, with its log fields.
 struct ReplacementClaim {
     pool: String,
     claim: karpenter_api::nodeclaim::NodeClaim,

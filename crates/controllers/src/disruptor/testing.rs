@@ -99,7 +99,7 @@ pub(crate) async fn running_pod(bench: &Bench, name: &str, node: &str, cpu: &str
     bench.create(pod(name, Some(node), &running_with_cpu(cpu))).await;
 }
 
-/// What makes a pod one that runs with so many CPUs.
+/// Returns the changes that make a pod run with this CPU request.
 pub(crate) fn running_with_cpu(cpu: &str) -> Value {
     json!({
         "metadata": {"labels": {"app": "web"}},

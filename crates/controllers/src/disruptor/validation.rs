@@ -1,4 +1,4 @@
-//! Whether a command that has rested still holds (spec 30 §8).
+//! Validates a command after its validation delay (spec 30 §8).
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use super::observation::Observation;
 use super::pending_commands::PendingCommand;
 use crate::Context;
 
-/// Looks again.
+/// Validates a command on a new observation.
 pub(super) async fn validate(
     context: &Context,
     observation: &Observation,
     input: PassInput,
-    resting: &PendingCommand,
+    pending: &PendingCommand,
 ) -> Result<Result<ValidatedCommand, ValidationFailure>, ReconcileError> {
-    let types = planned_types(resting);
-    let command = resting.command.clone();
+    let types = planned_types(pending);
+    let command = pending.command.clone();
     let decided = with_pass_context(context, observation, input, move |world| {
         decide(world, &command, &types, &mut Fuel::unlimited())
     });
@@ -41,8 +41,8 @@ pub(super) async fn recheck(
 }
 
 /// The instance types of each replacement, by what was known when it was planned.
-fn planned_types(resting: &PendingCommand) -> Vec<BTreeSet<String>> {
-    let PendingCommand { command, observation, .. } = resting;
+fn planned_types(pending: &PendingCommand) -> Vec<BTreeSet<String>> {
+    let PendingCommand { command, observation, .. } = pending;
     let planned = command.replacements.iter().filter_map(Replacement::planned);
     planned
         .map(|claim| instance_type_names(&observation.snapshot, &observation.catalog, claim))

@@ -1,3 +1,5 @@
+//! Tests of the consolidation tracker: failed consolidations and excluded pods.
+
 use karpenter_core::id::{PodId, PoolId};
 use karpenter_core::testing::{PodBuilder, World, node, pod};
 
@@ -35,7 +37,7 @@ fn claim(price: f64) -> PlannedNodeClaim {
     }
 }
 
-/// Commands at minute 10 that moved one pod of `web` each, which saved so much.
+/// Returns a tracker of one command per savings, each at minute 10 with one `web` pod.
 fn tracker(saved: &[f64]) -> ConsolidationTracker {
     let of = |saved: f64| RecentConsolidation {
         deleted_at: minute(10),

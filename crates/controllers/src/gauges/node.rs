@@ -1,4 +1,4 @@
-//! `metrics.node`: what Nodes have, what pods take of it, and how old they are (spec 40 §8.1).
+//! `metrics.node`: publishes the resources, pod usage and age of Nodes (spec 40 §8.1).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,7 +41,7 @@ struct NodeGauges {
     shown: Mutex<BTreeMap<String, Source>>,
 }
 
-/// What decides about the series of a Node, but for the time.
+/// The inputs of a Node's series, except the time.
 struct Source {
     node: Arc<Node>,
     usage: Arc<Usage>,
@@ -116,7 +116,7 @@ impl NodeGauges {
         samples
     }
 
-    /// What pods request of what all Nodes have.
+    /// Returns the share of all Nodes' allocatable resources that pods request.
     fn utilization(&self, nodes: &[TrackedNode]) -> Vec<Sample> {
         let (mut allocatable, mut requests) = (Resources::default(), Resources::default());
         for node in nodes.iter().filter(|node| node.node.is_some()) {

@@ -1,5 +1,5 @@
-//! `metrics.nodepool`: limits and usage of NodePools (spec 40 §8.1). What they cost is set by
-//! `state.pricing`, who knows prices.
+//! `metrics.nodepool`: publishes limits and usage of NodePools (spec 40 §8.1). `state.pricing`
+//! publishes their costs.
 
 use karpenter_api::nodepool::NodePool;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};

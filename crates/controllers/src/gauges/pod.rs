@@ -1,7 +1,8 @@
-//! `metrics.pod`: where pods are, and how long they take to get there (spec 40 §8.1, spec 45 §15.1).
+//! `metrics.pod`: publishes where pods are, and how long they took to start (spec 40 §8.1, spec 45
+//! §15.1).
 //!
 //! [`progress`] decides what follows from a pod and what was seen of it before. The numbers of pods
-//! that are on their way are set anew every 30 seconds; all others only change with the pod or with
+//! that have not started are set anew every 30 seconds; all others only change with the pod or with
 //! the labels of its node.
 
 use std::collections::HashMap;
@@ -54,7 +55,7 @@ fn is_relabelled(change: &Change<Node>) -> bool {
 struct PodGauges {
     context: Context,
     store: Store<ObjectKey>,
-    /// What is remembered of pods that are not where they should be.
+    /// The measurements of pods that have not started or are not bound.
     pending_measurements: Mutex<HashMap<ObjectKey, PendingMeasurements>>,
 }
 
@@ -71,7 +72,7 @@ impl Reconcile for PodGauges {
         let dynamic_resources = text(has_resource_claims(&pod));
         let mut samples = vec![self.state(key, &pod)];
         samples.extend(self.waiting(key, &facts, &progress, dynamic_resources));
-        // A pod that is nowhere yet is looked at again.
+        // The gauges of a pod that has not started grow with time.
         let is_on_its_way =
             samples.len() > 1 || progress.measurements != PendingMeasurements::default();
         self.store.update(key, samples);
@@ -111,7 +112,7 @@ impl PodGauges {
         }
     }
 
-    /// Where the pod is.
+    /// Returns the series of the pod's state.
     fn state(&self, key: &ObjectKey, pod: &Pod) -> Sample {
         let node_name = node_name(pod);
         let node = self.context.cache.nodes.get("", node_name);
@@ -138,7 +139,7 @@ impl PodGauges {
         self.context.metrics.pods_state.sample(&labels, 1.0)
     }
 
-    /// How long it has been on its way.
+    /// Returns the series of how long the pod has been waiting.
     fn waiting(
         &self,
         key: &ObjectKey,
@@ -170,7 +171,7 @@ impl PodGauges {
         samples
     }
 
-    /// How long it took.
+    /// Observes how long the pod took to start and to be bound.
     fn observe(&self, facts: &Facts, progress: &Progress, dynamic_resources: &str) {
         let metrics = &self.context.metrics;
         let Facts { created, ref times, .. } = *facts;
@@ -193,7 +194,7 @@ impl PodGauges {
     }
 }
 
-/// Who owns the pod, as a path of the API; nothing if nobody does.
+/// Returns the owner of the pod as an API path; empty without owner.
 fn owner(pod: &Pod) -> String {
     let Some(owner) = pod.owner_references().first() else { return String::new() };
     let (kind, namespace) = (owner.kind.to_lowercase(), pod.namespace().unwrap_or_default());
@@ -208,7 +209,7 @@ fn true_since(pod: &Pod, condition: &str) -> Option<Timestamp> {
     since.map(|since| since.0)
 }
 
-/// Whether the pod asks for devices.
+/// Returns whether the pod uses ResourceClaims.
 fn has_resource_claims(pod: &Pod) -> bool {
     let Some(spec) = &pod.spec else { return false };
     let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());

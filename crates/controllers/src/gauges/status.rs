@@ -1,7 +1,7 @@
-//! `operatorpkg.<kind>.status`: numbers and events of status conditions (spec 40 §8.2).
+//! `operatorpkg.<kind>.status`: publishes metrics and events of status conditions (spec 40 §8.2).
 //!
-//! Objects are looked at when they change. An empty key stands for all: every ten seconds their ages
-//! are set anew.
+//! The controllers reconcile objects when they change. An empty key stands for all: every ten
+//! seconds their ages are set anew.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -68,27 +68,27 @@ pub(super) fn controllers(context: &Context) -> Vec<Controller> {
 
 type Conditions = Vec<(String, ObservedCondition)>;
 
-/// A claim's conditions; those that are missing count as Unknown.
+/// Returns a claim's conditions; missing ones count as Unknown.
 fn claim_conditions(claim: &NodeClaim, now: Timestamp) -> Conditions {
     let mut claim = claim.clone();
     claim.condition_set(now);
     claim.conditions().iter().map(ObservedCondition::from_condition).collect()
 }
 
-/// A pool's, likewise.
+/// Returns a pool's conditions; missing ones count as Unknown.
 fn pool_conditions(pool: &NodePool, now: Timestamp) -> Conditions {
     let mut pool = pool.clone();
     pool.condition_set(now);
     pool.conditions().iter().map(ObservedCondition::from_condition).collect()
 }
 
-/// A node's, as they are.
+/// Returns the conditions that a node has.
 fn node_conditions(node: &Node, _: Timestamp) -> Conditions {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref());
     conditions.flatten().map(ObservedCondition::from_node_condition).collect()
 }
 
-/// A buffer's, as they are.
+/// Returns the conditions that a buffer has.
 fn buffer_conditions(buffer: &CapacityBuffer, _: Timestamp) -> Conditions {
     let conditions = buffer.status.iter().filter_map(|status| status.conditions.as_ref());
     conditions.flatten().map(ObservedCondition::from_condition).collect()

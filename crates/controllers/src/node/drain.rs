@@ -1,4 +1,4 @@
-//! Emptying a node, for those who end it and those who restart it.
+//! Drains a node, for its termination or reboot.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use karpenter_core::termination::eviction::QueueEntry;
 use super::Evictions;
 use crate::Context;
 
-/// Sends the next pods of a node into the eviction queue. How many are left in all, or none if the
-/// node is drained.
+/// Adds the next pods of a node to the eviction queue. Returns how many are left in all, or none if
+/// the node is drained.
 pub(crate) fn drain(
     context: &Context,
     evictions: &Evictions,

@@ -1,11 +1,11 @@
-//! `eviction-queue`: makes pods leave their nodes, one by one, as their budgets let it.
+//! `eviction-queue`: evicts pods from their nodes, one by one, as their PodDisruptionBudgets allow.
 //!
-//! Drains add pods; each is tried again with backoff until it leaves. What is right for a pod is
-//! worked out anew on each attempt ([`karpenter_core::termination::eviction`]), so that a pod whose
-//! budget never agrees is deleted when its node has no more time.
+//! Drains add pods; each is retried with backoff until it leaves. Each attempt decides anew how the
+//! pod leaves ([`karpenter_core::termination::eviction`]). So a pod whose budget never allows its
+//! eviction is deleted at the deadline of its node.
 //!
-//! Invariant: a pod with an entry is in the queue, or in work. Entries of pods that are gone go with
-//! the next look, so there are at most as many as pods.
+//! Invariant: a pod with an entry is in the queue, or in work. The next reconcile removes entries
+//! of deleted pods, so there are at most as many as pods.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,14 +37,14 @@ use crate::objects::claim_of;
 #[cfg(test)]
 mod tests;
 
-/// What the API server says about a pod with several budgets. It does not say it by a code.
+/// The API server's message for a pod with several PodDisruptionBudgets. It has no code of its own.
 const MULTIPLE_PDBS_MESSAGE: &str = "This pod has more than one PodDisruptionBudget, which the eviction \
                                subresource does not support.";
 
-/// Why pods leave a node that nobody disrupts.
+/// The drain reason of pods whose node has no disruption reason.
 const FORCEFUL_TERMINATION: &str = "Forceful Termination";
 
-/// The pods that are to leave. Clones are the same queue.
+/// The pods to evict. Clones share the queue.
 #[derive(Clone)]
 pub struct Evictions(Arc<Inner>);
 
@@ -53,7 +53,7 @@ struct Inner {
     entries: Mutex<BTreeMap<ObjectKey, PendingEviction>>,
 }
 
-/// A pod that is to leave; a namesake that comes later is not.
+/// A pod to evict, with its uid: a pod recreated under the name stays.
 struct PendingEviction {
     uid: String,
     entry: QueueEntry,
@@ -66,7 +66,8 @@ impl Evictions {
         Self(Arc::new(Inner { queue, entries: Mutex::default() }))
     }
 
-    /// The pod is to leave after a pause. If it was already, what is stricter counts.
+    /// Queues the pod for eviction after a pause. If it is queued already, the stricter entry
+    /// counts.
     pub fn add(&self, pod: &Pod, entry: QueueEntry, pause: Duration) {
         let key = ObjectKey::of(pod);
         let mut entries = self.entries();
@@ -80,17 +81,17 @@ impl Evictions {
         }
     }
 
-    /// Whether the pod is to leave.
+    /// Whether the pod is queued for eviction.
     pub fn has(&self, pod: &Pod) -> bool {
         self.entry(pod).is_some()
     }
 
-    /// How many pods are to leave.
+    /// How many pods are queued for eviction.
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether none is.
+    /// Whether no pod is queued for eviction.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -101,7 +102,7 @@ impl Evictions {
         leaving.filter(|leaving| leaving.uid == uid(pod)).map(|leaving| leaving.entry)
     }
 
-    /// Nothing is to be done about pods of that name.
+    /// Removes the entry of the pod with that name.
     fn forget(&self, key: &ObjectKey) {
         self.entries().remove(key);
     }
@@ -140,7 +141,7 @@ impl Reconcile for EvictionReconciler {
         let pod = self.context.cache.pods.get(&key.namespace, &key.name);
         let wanted = pod.and_then(|pod| Some((self.evictions.entry(&pod)?, pod)));
         let Some((entry, pod)) = wanted else {
-            // The pod is gone. If one of its name is there, that one came later and is let be.
+            // The pod was deleted. A pod recreated under its name is not evicted.
             self.evictions.forget(key);
             return Ok(Outcome::Done);
         };
@@ -195,10 +196,10 @@ impl EvictionReconciler {
         }
     }
 
-    /// A budget does not let the pod go: its node has to wait.
+    /// Handles an eviction that a PodDisruptionBudget rejects: publishes an event and retries.
     fn handle_pdb_violation(&self, key: &ObjectKey, pod: &Pod, by_several: bool) -> Outcome {
         let Some(node) = node_of(&self.context, pod) else {
-            // There is nothing to drain any more. Upstream leaves the entry behind (spec 45 §17 #8).
+            // There is nothing to drain any more. Upstream leaks the entry (spec 45 §17 #8).
             self.evictions.forget(key);
             return Outcome::Done;
         };
@@ -264,7 +265,7 @@ impl EvictionReconciler {
     }
 }
 
-/// Says what the annotation of a pod means, where somebody may wonder.
+/// Publishes an event that explains an unusual do-not-disrupt annotation of a pod.
 pub(crate) fn publish_protection(context: &Context, pod: &Pod, protection: &PodProtection) {
     let about = pod.object_ref(&());
     context.events.publish(match protection {
@@ -277,7 +278,7 @@ pub(crate) fn publish_protection(context: &Context, pod: &Pod, protection: &PodP
     });
 }
 
-/// Why the pod leaves, as events and metrics say it; nothing if that is not known.
+/// Returns why the pod leaves, for events and metrics; empty if unknown.
 fn drain_reason(context: &Context, pod: &Pod) -> String {
     let node = node_of(context, pod);
     let Some(claim) = node.and_then(|node| claim_of(&context.cache, &node)) else {
@@ -292,7 +293,7 @@ fn node_of(context: &Context, pod: &Pod) -> Option<Arc<Node>> {
     context.cache.nodes.get("", pod.spec.as_ref()?.node_name.as_deref()?)
 }
 
-/// Options of a deletion that does nothing to a namesake.
+/// Returns delete options with the uid of the pod, to spare a recreated pod.
 fn delete_params_for(pod: &Pod) -> DeleteParams {
     let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
     DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() }

@@ -32,13 +32,13 @@ use crate::objects::{self, DeleteResult, claim_of, label};
 #[cfg(test)]
 mod tests;
 
-/// How soon to look again when too many nodes are unhealthy.
+/// The requeue interval while too many nodes are unhealthy.
 const BLOCKED_REQUEUE_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Why, as metrics say it.
+/// The disruption reason in metrics.
 const UNHEALTHY: &str = "unhealthy";
 
-/// The controller, where the options and the provider ask for it.
+/// Returns the controller, if the options and the provider enable it.
 pub(super) fn controller(context: &Context) -> Option<Controller> {
     let options = &context.options;
     if !(options.is_enabled(Gate::NodeRepair) && options.legacy_node_repair) {
@@ -65,7 +65,7 @@ pub(super) fn controller(context: &Context) -> Option<Controller> {
     Some(controller)
 }
 
-/// Whether conditions have changed in more than their heartbeats.
+/// Returns whether conditions have changed in more than their heartbeats.
 fn has_condition_change(change: &Change<Node>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let conditions = |node: &Node| {
@@ -114,8 +114,9 @@ impl Reconcile for HealthReconciler {
 }
 
 impl HealthReconciler {
-    /// Whether few enough nodes of the claim's pool, or else of the cluster, are unhealthy. Those
-    /// that are so for a short time, or on their way out, count.
+    /// Returns whether few enough nodes of the pool or cluster are unhealthy. The cluster counts
+    /// for a claim without a pool. Nodes that are unhealthy for a short time, or being deleted,
+    /// count.
     fn are_enough_peers_healthy(&self, claim: &NodeClaim) -> bool {
         let pool = pool_of(claim);
         let nodes = self.context.cache.nodes.all();
@@ -148,7 +149,7 @@ impl HealthReconciler {
         self.context.events.publish_all(events::node_repair_blocked(about, message));
     }
 
-    /// No time is left for the drain, whatever the claim's grace period.
+    /// Annotates the claim with the current time as deadline: the drain gets no time.
     async fn annotate(&self, claim: &NodeClaim) -> Result<WriteOutcome<()>, ReconcileError> {
         const KEY: &str = NODECLAIM_TERMINATION_TIMESTAMP;
         let annotations = claim.metadata.annotations.as_ref();
@@ -220,7 +221,7 @@ fn pool_of(claim: &NodeClaim) -> Option<&str> {
     labels.get(labels::NODEPOOL).map(String::as_str)
 }
 
-/// The conditions of a Node, as policies look at them.
+/// Returns the conditions of a Node in the form that repair policies read.
 fn conditions(node: &Node) -> Vec<NodeCondition<'_>> {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions

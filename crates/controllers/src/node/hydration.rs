@@ -1,7 +1,7 @@
-//! `node.hydration`: Nodes of our claims get the label of their node class, and our finalizer back if
-//! somebody has removed it: without, they would be gone before they are drained.
+//! `node.hydration`: labels Nodes with their node class, and restores our finalizer if removed.
 //!
-//! It looks at all Nodes, as the label is what makes one managed.
+//! Without the finalizer, Nodes would be deleted before they are drained. The controller reconciles
+//! all Nodes, as the label is what makes one managed.
 
 use karpenter_api::finalizers::TERMINATION;
 use karpenter_api::labels;
@@ -53,7 +53,7 @@ impl Reconcile for HydrationReconciler {
             return Ok(Outcome::Done);
         }
         let mut after = labelled.unwrap_or_else(|| node.as_ref().clone());
-        // A list is written as a whole, so nobody else may have changed it.
+        // The patch replaces the whole list, so it requires an unchanged Node.
         let check =
             if has_lost_finalizer { Precondition::ResourceVersion } else { Precondition::None };
         if has_lost_finalizer {

@@ -1,11 +1,11 @@
-//! `node.termination`: ends Nodes that are being deleted, without losing what runs on them.
+//! `node.termination`: terminates deleted Nodes without losing the pods that run on them.
 //!
 //! ```text
-//! taint ──▶ drain ──▶ volumes off ──▶ instance gone ──▶ the finalizer goes, and the Node with it
+//! taint ──▶ drain ──▶ volumes detached ──▶ instance terminated ──▶ finalizer removed
 //! ```
 //!
-//! A Node whose instance is gone has nothing to lose, and goes at once. A Node without NodeClaim is
-//! drained, but nobody ends its instance here.
+//! A Node whose instance no longer exists loses its finalizer at once. A Node without NodeClaim is
+//! drained, but this controller does not terminate its instance.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,10 +47,10 @@ mod tests;
 /// Value of the label that keeps load balancers away.
 const BY_KARPENTER: &str = "karpenter";
 
-/// How soon to look again at pods and volumes.
+/// The poll interval for pods and volumes of a terminating Node.
 const DRAIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon to look again at an instance that ends.
+/// The poll interval for a terminating instance.
 const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) fn controller(context: &Context, evictions: &Evictions) -> Controller {
@@ -67,7 +67,7 @@ pub(super) fn controller(context: &Context, evictions: &Evictions) -> Controller
         })
 }
 
-/// Whether the Node is one that has to be ended here.
+/// Returns whether this controller has to terminate the Node.
 fn is_terminating(context: &Context, node: &Node) -> bool {
     let finalizers = node.metadata.finalizers.as_deref().unwrap_or_default();
     node.metadata.deletion_timestamp.is_some()
@@ -80,7 +80,7 @@ struct TerminationReconciler {
     evictions: Evictions,
 }
 
-/// A Node that ends, with its claim as it is and as it is to be.
+/// A Node in termination, with its claim as stored and with the new conditions.
 struct TerminatingNode {
     node: Arc<Node>,
     stored: Option<NodeClaim>,
@@ -88,7 +88,7 @@ struct TerminatingNode {
     deadline: Option<Timestamp>,
 }
 
-/// What a gate says: to wait, or that the next one may be asked.
+/// The result of a gate: how to wait, or none to pass.
 type Gate = Result<Option<Outcome>, ReconcileError>;
 
 impl Reconcile for TerminationReconciler {
@@ -122,7 +122,7 @@ impl TerminationReconciler {
         }
     }
 
-    /// Whoever deletes a Node wants its claim gone, too. The claim as it is afterwards.
+    /// Deletes the claim of the deleted Node, too. Returns the claim afterwards.
     async fn delete_claim(
         &self,
         claim: Option<Arc<NodeClaim>>,
@@ -139,7 +139,8 @@ impl TerminationReconciler {
         Ok(Some((*claim).clone()))
     }
 
-    /// Whether the cloud has lost the instance. Not asked while the kubelet says that it runs.
+    /// Whether the instance no longer exists. Not checked while the kubelet reports the Node as
+    /// ready.
     async fn is_instance_gone(&self, node: &Node) -> Result<bool, ReconcileError> {
         if is_ready(node) {
             return Ok(false);
@@ -169,10 +170,10 @@ impl TerminationReconciler {
         Ok(Some(time))
     }
 
-    /// Keeps new pods and load balancers away.
+    /// Keeps new pods and load balancers away, by a taint and a label.
     async fn taint(&self, node: &Node) -> Result<WriteOutcome<Node>, ReconcileError> {
         let taint = taints::disrupted();
-        // It is looked at every second, mostly long after that.
+        // The Node is reconciled every second, mostly long after it was tainted.
         if has_taint_and_label(node, &taint) {
             return Ok(WriteOutcome::Unchanged);
         }
@@ -209,7 +210,7 @@ impl TerminationReconciler {
         }
         let overlooked = self.has_pods_missing_from_cache(ending).await;
         if !matches!(overlooked, Ok(false)) {
-            // Whatever it looked like, nobody can say that it is drained.
+            // The cache was incomplete, so the Node may not be drained: drop the new conditions.
             ending.claim.clone_from(&ending.stored);
             return overlooked.map(|_| Some(Outcome::RequeueAfter(DRAIN_POLL_INTERVAL)));
         }
@@ -297,9 +298,9 @@ impl TerminationReconciler {
         kept
     }
 
-    /// Whether there are pods to wait for that no watch has told of, as it fails or lags. Asked just
-    /// before the instance is ended for the first time, which would take them along. They are known
-    /// from then on.
+    /// Returns whether the Node has pods to drain that the cache does not show. The watch may fail
+    /// or lag, and the instance would take the pods along. So the pods are listed just before the
+    /// instance is terminated for the first time, and the cache learns them.
     async fn has_pods_missing_from_cache(
         &self,
         ending: &TerminatingNode,
@@ -373,14 +374,14 @@ impl TerminationReconciler {
         let params = PatchParams::default();
         match api.patch(&node.name_any(), &params, &Patch::Strategic(patch)).await {
             Ok(patched) => {
-                // One that is gone is told by the watch.
+                // The watch reports a Node that is gone.
                 if !patched.finalizers().is_empty() {
                     self.context.cache.nodes.apply_write_result(patched);
                 }
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Done),
-            // Another one, or a server that gave up on writes which came in between: the next look
-            // tells which.
+            // A recreated Node, or a server that gave up on concurrent writes: the next reconcile
+            // decides.
             Err(kube::Error::Api(status)) if matches!(status.code, 409 | 422) => {
                 return Ok(Outcome::Requeue);
             }
@@ -406,14 +407,14 @@ impl TerminationReconciler {
     }
 }
 
-/// Whether new pods and load balancers are kept away already.
+/// Returns whether the Node has the taint and the load balancer label.
 fn has_taint_and_label(node: &Node, taint: &Taint) -> bool {
     let is_same = |one: &Taint| one.key == taint.key && one.effect == taint.effect;
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().any(is_same) && label(node, labels::EXCLUDE_BALANCERS) == BY_KARPENTER
 }
 
-/// Sets the taint, unless one of its key and effect is there. One with another effect goes.
+/// Sets the taint, unless one of its key and effect exists. One with another effect is removed.
 fn set_taint(taints: &mut Vec<Taint>, taint: &Taint) {
     if !taints.iter().any(|one| one.key == taint.key && one.effect == taint.effect) {
         taints.retain(|one| one.key != taint.key);

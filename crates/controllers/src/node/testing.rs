@@ -95,7 +95,7 @@ pub(crate) fn pod(name: &str, node: &str) -> Value {
     })
 }
 
-/// A budget that lets no pod `app` go.
+/// Returns a PodDisruptionBudget that allows no eviction of the pods `app`.
 pub(crate) fn budget(name: &str, app: &str) -> Value {
     json!({
         "apiVersion": "policy/v1",
@@ -122,14 +122,14 @@ pub(crate) fn with<const N: usize>(mut manifest: Value, changes: [(&str, Value);
     manifest
 }
 
-/// What tests ask of the bench about nodes.
+/// Helpers for tests of nodes.
 impl Bench {
-    /// A Node with its NodeClaim and an instance.
+    /// Creates a Node with its NodeClaim and an instance.
     pub(crate) async fn create_node(&self, name: &str) {
         self.create_node_and_claim(node(name), claim(name)).await;
     }
 
-    /// A Node and its NodeClaim that are not as usual, with an instance.
+    /// Creates this Node and this NodeClaim, with an instance.
     pub(crate) async fn create_node_and_claim(&self, node: Value, claim: Value) {
         self.cloud.put_instance(serde_json::from_value(claim.clone()).expect("a claim"));
         self.create(node).await;
@@ -156,7 +156,7 @@ impl Bench {
         self.settle().await;
     }
 
-    /// The pod is gone at once, as when its kubelet has ended it.
+    /// Removes the pod at once, as when its kubelet has ended it.
     pub(crate) async fn remove_pod(&self, name: &str) {
         let api: Api<Pod> = Api::namespaced(self.context.client.clone(), "default");
         let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
@@ -164,7 +164,7 @@ impl Bench {
         self.settle().await;
     }
 
-    /// One look of the eviction queue at a pod.
+    /// Reconciles a pod of the eviction queue once.
     pub(crate) async fn reconcile_pod(
         &self,
         controller: &Controller,
@@ -175,7 +175,7 @@ impl Bench {
         result
     }
 
-    /// Events so far, as `reason: message`.
+    /// Returns the events since the last call, as `reason: message`.
     pub(crate) fn event_texts(&self) -> Vec<String> {
         let events = self.published.take();
         events.iter().map(|event| format!("{}: {}", event.reason, event.message)).collect()

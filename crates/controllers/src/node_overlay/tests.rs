@@ -1,3 +1,5 @@
+//! Tests of the evaluation of NodeOverlays and their conditions.
+
 use karpenter_api::condition_set::{HasConditions as _, find};
 use karpenter_operator::cloud::{CloudError, CloudErrorClass};
 use karpenter_operator::options::{FeatureGates, Gate, Options};
@@ -30,7 +32,7 @@ async fn evaluate(bench: &Bench) -> ReconcileResult {
     bench.reconcile(&controller, "").await
 }
 
-/// Prices of all offerings of a pool as everybody sees them, without repetition.
+/// Prices of all offerings of a pool as controllers see them, without repetition.
 async fn prices(bench: &Bench, pool: &str) -> Result<Vec<f64>, CloudError> {
     let pool = bench.context.cache.node_pools.get("", pool).expect("the pool is there");
     let types = bench.context.cloud.instance_types(&pool).await?;

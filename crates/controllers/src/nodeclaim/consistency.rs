@@ -1,7 +1,7 @@
-//! `nodeclaim.consistency`: whether nodes are what their claims promised.
+//! `nodeclaim.consistency`: checks that nodes have the resources that their claims promised.
 //!
-//! A claim counts as looked at when its node was really checked; upstream spends the first look on
-//! a claim without a node (spec 40 Q14).
+//! A claim counts as checked only when its node was checked; upstream spends the first check on a
+//! claim without a node (spec 40 Q14).
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
 
 struct ConsistencyReconciler {
     context: Context,
-    /// When claims were looked at, by uid.
+    /// When claims were checked, by uid.
     scanned: TtlCache<Timestamp>,
 }
 
@@ -117,7 +117,7 @@ impl ConsistencyReconciler {
     }
 }
 
-/// What the node lacks; none if it is too early or too late to tell.
+/// Returns what the node lacks. None while the claim is uninitialized or being deleted.
 fn shortages(claim: &NodeClaim, node: &Node) -> Option<Vec<Shortage>> {
     let is_initialized = objects::condition_status(claim, INITIALIZED) == ConditionStatus::True;
     if !is_initialized || claim.metadata.deletion_timestamp.is_some() {

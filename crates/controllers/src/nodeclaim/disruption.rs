@@ -1,4 +1,4 @@
-//! `nodeclaim.disruption`: whether a claim has drifted, and whether it may be consolidated.
+//! `nodeclaim.disruption`: decides whether a claim has drifted and whether it is consolidatable.
 //!
 //! It keeps the conditions `Drifted` and `Consolidatable`. Pods are not watched: what they do
 //! reaches the claim as its `lastPodEventTime`, which is watched.
@@ -64,7 +64,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
     controller
 }
 
-/// Whether more of a pool has changed than its status.
+/// Returns whether the spec or the annotations of a pool have changed.
 fn has_relevant_change(change: &Change<NodePool>) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     let (before, after) = (&before.metadata, &after.metadata);
@@ -79,7 +79,7 @@ fn claims(context: &Context, is_meant: impl Fn(&NodeClaim) -> bool) -> Vec<Objec
 
 struct DisruptionReconciler {
     context: Context,
-    /// Claims whose instance type was found in the catalogue, by uid.
+    /// Claims whose instance type was found in the catalog, by uid.
     found_types: TtlCache<()>,
 }
 
@@ -124,14 +124,14 @@ impl Reconcile for DisruptionReconciler {
     }
 }
 
-/// What is known about drift.
+/// The result of a drift check.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// There is nothing yet that could drift.
+    /// The claim is not launched, so it cannot drift.
     NotLaunched,
-    /// The cloud has no such instance. Others will see to that.
+    /// The cloud has no such instance. Other controllers handle that.
     NoInstance,
-    /// It has, or not.
+    /// The reason of the drift; none without drift.
     Drifted(Option<DriftReason>),
 }
 
@@ -185,7 +185,7 @@ fn drift_error(
         .with_field("NodeClaim", claim.name_any())
 }
 
-/// The labels that say in which reservation a node is.
+/// Returns the labels that name the capacity reservation of a node.
 fn reservation_labels(id_label: Option<&str>) -> BTreeSet<String> {
     let of_aws = [
         labels::aws::CAPACITY_RESERVATION_ID,
@@ -218,7 +218,7 @@ fn consolidate_after(pool: &NodePool) -> Option<SignedDuration> {
     }
 }
 
-/// Writes the condition `Drifted`. Returns whether anything changed, and when to look again.
+/// Sets or clears the condition `Drifted`. Returns whether it has changed, and when to requeue.
 fn set_drifted(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, Outcome) {
     let has_condition = conditions.get(DRIFTED).is_some();
     let again = Outcome::RequeueAfter(drift::RECHECK_INTERVAL);
@@ -245,7 +245,8 @@ fn set_drifted(conditions: &mut ConditionSet<'_>, verdict: &Verdict) -> (bool, O
     }
 }
 
-/// The same for `Consolidatable`.
+/// Sets or clears the condition `Consolidatable`. Returns whether it has changed, and when to
+/// requeue.
 fn set_consolidatable(
     conditions: &mut ConditionSet<'_>,
     after: Option<SignedDuration>,

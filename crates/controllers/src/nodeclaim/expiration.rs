@@ -1,4 +1,4 @@
-//! `nodeclaim.expiration`: claims that are too old go.
+//! `nodeclaim.expiration`: deletes claims that are older than their `expireAfter`.
 
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::lifecycle::expiration::{self, Step};
@@ -34,7 +34,7 @@ impl Reconcile for ExpirationReconciler {
             return Ok(Outcome::Done);
         }
         let expire_after = claim.spec.expire_after.as_ref();
-        // What is no duration says nothing: admission refuses it.
+        // An invalid duration counts as none: admission rejects it.
         let expire_after = expire_after.and_then(|after| after.value().ok().flatten());
         let Some(created) = claim.metadata.creation_timestamp.as_ref() else {
             return Ok(Outcome::Done);

@@ -1,4 +1,4 @@
-//! `nodeclaim.garbagecollection`: claims whose instance is gone without a word go too.
+//! `nodeclaim.garbagecollection`: deletes claims whose instance no longer exists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ mod tests;
 
 const PERIOD: Duration = Duration::from_mins(2);
 
-/// So many are deleted at once.
+/// How many claims are deleted concurrently.
 const MAX_CONCURRENT_DELETIONS: usize = 20;
 
 pub(crate) fn controller(context: &Context) -> Controller {
@@ -37,8 +37,8 @@ struct GarbageCollectionReconciler(Context);
 impl Reconcile for GarbageCollectionReconciler {
     async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
         let Self(context) = self;
-        // The claims first: an instance that is launched after the list of the cloud has a claim
-        // that is not looked at.
+        // The claims first: an instance that is launched after the cloud's list has a claim that is
+        // not checked.
         let claims = context.cache.node_claims.all();
         let instances = context.cloud.list().await?;
         let instances: BTreeSet<&str> = instances
@@ -70,7 +70,7 @@ fn is_garbage(context: &Context, claim: &NodeClaim, instances: &BTreeSet<&str>) 
     if !context.manages_claim(claim) || !garbage_collection::is_garbage(facts) {
         return false;
     }
-    // Somebody may have cleared its id. Asked last, as it looks at all nodes.
+    // Its id may have been cleared. Checked last, as it reads all nodes.
     let has_lost_id = objects::provider_id(claim).is_empty();
     !(has_lost_id && objects::owned_node(&context.cache, claim).is_some())
 }

@@ -1,4 +1,4 @@
-//! `nodeclaim.hydration`: claims of older releases get the label of their node class.
+//! `nodeclaim.hydration`: labels claims of older releases with their node class.
 
 use karpenter_api::labels;
 use karpenter_operator::harness::{Controller, Outcome, RateLimit, Reconcile, ReconcileResult};

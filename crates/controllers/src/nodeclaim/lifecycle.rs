@@ -1,20 +1,20 @@
-//! `nodeclaim.lifecycle`: a claim becomes an instance, then a node, and in the end goes.
+//! `nodeclaim.lifecycle`: launches, registers, initializes and finalizes NodeClaims.
 //!
 //! ```text
-//! finalizer ─▶ launch ─▶ registration ─▶ initialization ─▶ save ─▶ tell ─▶ liveness
+//! finalizer ─▶ launch ─▶ registration ─▶ initialization ─▶ save ─▶ record ─▶ liveness
 //! deleted:     deadline ─▶ nodes ─▶ instance ─▶ finalizer
 //! ```
 //!
-//! Every step runs in every pass, on a copy of the claim; [`save`] writes what they changed. What
-//! is logged and counted about a step is so after it is written, so once. Start reading at
+//! Every step runs in every pass, on a copy of the claim; [`save`] writes what they changed. Steps
+//! are logged and counted after they are written, so once. Start reading at
 //! [`LifecycleReconciler::run_steps`].
 //!
 //! Invariants, also when the process is killed at any point:
-//! - nothing is launched before our finalizer is on the claim, so no claim with an instance goes
-//!   without its instance;
-//! - this process launches once for a claim ([`lifecycle_cache`]); the next one asks the provider again, which
-//!   knows the claim by name;
-//! - the finalizer goes when the cloud says that the instance is gone, or when there was none.
+//! - nothing is launched before our finalizer is on the claim, so no claim is removed before its
+//!   instance;
+//! - this process launches once for a claim ([`lifecycle_cache`]); the next process calls the
+//!   provider again, which knows the claim by name;
+//! - the finalizer is removed when the cloud no longer has the instance, or when there was none.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
         .watch_map(&context.cache.resource_slices, move |change| claims_of_slice(&by_slice, change))
 }
 
-/// The claims of the node that the devices are on.
+/// Returns the claims of the node that has the devices of the slice.
 fn claims_of_slice(context: &Context, change: &Change<ResourceSlice>) -> Vec<ObjectKey> {
     let slice = change.after.as_ref().or(change.before.as_ref());
     let name = slice.and_then(|slice| initialization::node_of_slice(slice));
@@ -121,9 +121,9 @@ impl LifecycleReconciler {
         Api::all(self.context.client.clone())
     }
 
-    /// The claim with our finalizer on it, as the server has it. It is put there before anything is
-    /// launched, or else an instance could outlive its claim. The inner error is how the reconcile
-    /// ends.
+    /// Returns the claim with our finalizer, which it adds if necessary. The finalizer is added
+    /// before anything is launched; without it an instance could outlive its claim. The inner error
+    /// is the outcome that ends the reconcile.
     async fn ensure_finalizer(
         &self,
         claim: &Arc<NodeClaim>,
@@ -145,8 +145,8 @@ impl LifecycleReconciler {
         Ok(Ok(after))
     }
 
-    /// The claim with the id of its instance, if somebody has cleared it: its node knows it. Without, the
-    /// instance would count as gone, or be left behind when the claim goes.
+    /// Returns the claim with its provider id, restored from its node if cleared. Without the id,
+    /// the instance would count as gone, or stay when the claim is deleted.
     fn with_provider_id(&self, mut claim: NodeClaim) -> NodeClaim {
         let is_registered = objects::condition_status(&claim, REGISTERED) == ConditionStatus::True;
         if is_registered
@@ -159,7 +159,7 @@ impl LifecycleReconciler {
         claim
     }
 
-    /// All steps of a claim that stays.
+    /// Runs all steps of a claim that is not being deleted.
     async fn run_steps(&self, before: &NodeClaim) -> ReconcileResult {
         let mut claim = self.with_provider_id(before.clone());
         let mut pass = StepResults::default();
@@ -192,12 +192,12 @@ impl LifecycleReconciler {
     }
 }
 
-/// What the steps of one pass came to.
+/// The results of the steps of one pass.
 #[derive(Debug, Default)]
 struct StepResults {
     outcome: Outcome,
     errors: Vec<ReconcileError>,
-    /// What is told when it is written.
+    /// Steps to record after the claim is saved.
     completed_steps: Vec<CompletedStep>,
 }
 
@@ -210,7 +210,7 @@ impl StepResults {
     }
 }
 
-/// Sets a condition to what it is, for the generation that the claim has now.
+/// Sets a condition to its current value, for the current generation of the claim.
 fn refresh(claim: &mut NodeClaim, condition: &str, now: jiff::Timestamp) {
     let Some(known) = find(claim.conditions(), condition).cloned() else { return };
     let all = [Status::True, Status::False];

@@ -1,7 +1,8 @@
-//! `nodeclaim.podevents`: a claim says when a pod last came to its node, ended there or left.
+//! `nodeclaim.podevents`: writes the time of the last pod event on a node to its claim.
 //!
-//! Consolidation waits after that time. Pods that were there when the process started do not count
-//! as new; upstream stamps all claims at every restart (spec 40 Q4).
+//! A pod that is bound to the node, ends there or leaves is an event. Consolidation waits after
+//! that time. Pods that were there when the process started do not count as new; upstream stamps
+//! all claims at every restart (spec 40 Q4).
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,7 +1,7 @@
-//! `nodeclaim.reboot`: restarts nodes in place for whoever asks by the condition `Rebooting`.
+//! `nodeclaim.reboot`: reboots the nodes of claims with the condition `Rebooting`, in place.
 //!
-//! It knows nothing of faults. What comes next is worked out by [`karpenter_core::lifecycle::reboot`]
-//! from the NodeClaim, its Node and two times in memory; here it is carried out. A reboot that fails
+//! It does not know why. [`karpenter_core::lifecycle::reboot`] derives the next step from the
+//! NodeClaim, its Node and two times in memory; this controller carries it out. A reboot that fails
 //! ends in the deletion of the NodeClaim, so that another node takes its place.
 
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ mod tests;
 
 const SUCCEEDED: &str = "succeeded";
 
-/// The controller. It runs whatever the gates say, so that a reboot that has begun ends.
+/// Returns the controller. It runs whatever the gates are, so that a reboot that has begun ends.
 pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller {
     let reconciler = RebootReconciler {
         context: context.clone(),
@@ -66,15 +66,15 @@ pub(crate) fn controller(context: &Context, evictions: &Evictions) -> Controller
 struct RebootReconciler {
     context: Context,
     evictions: Evictions,
-    /// What this process remembers of reboots that go on, by name of the claim, with its uid. Those
-    /// that end, or whose claim goes, are forgotten.
+    /// The times of running reboots, by name of the claim, with its uid. Entries of ended reboots
+    /// and deleted claims are removed.
     memories: Mutex<BTreeMap<String, (String, ProcessMemory)>>,
 }
 
-/// How a part of the work ended: with something to go on with, or the reconcile is over.
+/// The result of a reboot step: a value to continue with, or the outcome.
 type StepResult<T> = Result<Result<T, Outcome>, ReconcileError>;
 
-/// Goes on with what a part of the work gave, or ends the reconcile.
+/// Continues with the value of a reboot step, or ends the reconcile.
 macro_rules! go_on {
     ($part:expr) => {
         match $part? {
@@ -184,8 +184,8 @@ impl RebootReconciler {
         self.remember(claim, |memory, now| {
             memory.issuing.get_or_insert(now);
         });
-        // Written before the first call, so that whoever comes next knows that there may have been
-        // one, and whether it was heeded. Also when the boot has no id.
+        // Written before the first call, so that the next process knows that there may have been
+        // one, and whether the node has rebooted. Also when the boot has no id.
         let mut noted = claim.clone();
         let annotations = noted.metadata.annotations.get_or_insert_default();
         annotations.insert(REBOOT_PRE_BOOT_ID.to_owned(), boot_id(&node).to_owned());
@@ -193,7 +193,7 @@ impl RebootReconciler {
         self.issue_reboot(&noted, &node, reboot).await
     }
 
-    /// Asks the cloud, as often as it takes.
+    /// Calls the cloud to reboot the node. Retries have the same operation id.
     async fn issue_reboot(
         &self,
         claim: &NodeClaim,
@@ -222,7 +222,7 @@ impl RebootReconciler {
         self.fail(claim, Some(node), reboot, &failure).await
     }
 
-    /// The cloud has taken the order: from here on the node is not initialized.
+    /// Marks the reboot as issued and the node as not initialized.
     async fn mark_issued(&self, claim: &NodeClaim, node: &Node) -> ReconcileResult {
         let now = self.context.clock.now();
         let mut issued = claim.clone();
@@ -310,7 +310,7 @@ impl RebootReconciler {
                 };
             }
         }
-        // Only as it was looked at: a success may have come in between.
+        // Only the observed version is deleted: the reboot may have succeeded in between.
         let resource_version = claim.metadata.resource_version.clone();
         let preconditions = Some(Preconditions { resource_version, uid: None });
         let params = DeleteParams { preconditions, ..DeleteParams::default() };
@@ -327,7 +327,7 @@ impl RebootReconciler {
         }
     }
 
-    /// Ends the reboot on the claim, and leaves nothing of it for the next one.
+    /// Ends the reboot on the claim, and removes its annotation for the next one.
     async fn finish(&self, claim: &NodeClaim, reason: &str, message: &str) -> StepResult<()> {
         let mut clean = claim.clone();
         clean.metadata.annotations.as_mut().map(|all| all.remove(REBOOT_PRE_BOOT_ID));
@@ -352,14 +352,14 @@ impl RebootReconciler {
         metrics.nodes_reboot_duration.observe(&RebootResult { result }, duration);
     }
 
-    /// Keeps new pods away until the node is back.
+    /// Taints the node, so that no pods are scheduled until it is back.
     async fn add_rebooting_taint(&self, node: &Node) -> StepResult<Node> {
-        let mut fenced = node.clone();
-        let taints = fenced.spec.get_or_insert_default().taints.get_or_insert_default();
+        let mut tainted = node.clone();
+        let taints = tainted.spec.get_or_insert_default().taints.get_or_insert_default();
         if !taints.iter().any(is_rebooting_taint) {
             taints.push(taints::rebooting());
         }
-        self.patch_node(node, fenced, Precondition::ResourceVersion).await
+        self.patch_node(node, tainted, Precondition::ResourceVersion).await
     }
 
     async fn remove_rebooting_taint(&self, node: &Node) -> StepResult<Node> {
@@ -449,7 +449,8 @@ impl RebootReconciler {
     }
 }
 
-/// What a write leaves to go on with; `after` is what it was to leave.
+/// Returns the object after a write, or the outcome that ends the reconcile. `after` is the object
+/// that was to be written.
 fn step_result<K>(written: WriteOutcome<K>, after: K) -> Result<K, Outcome> {
     match (written.early_outcome(), written) {
         (Some(outcome), _) => Err(outcome),
@@ -458,7 +459,7 @@ fn step_result<K>(written: WriteOutcome<K>, after: K) -> Result<K, Outcome> {
     }
 }
 
-/// The condition of a reboot that goes on, and how far that is if it is one of ours to say.
+/// Returns the condition of a running reboot. Its phase is none if the reason is unknown.
 fn rebooting_condition(claim: &NodeClaim) -> Option<(Option<Phase>, &Condition)> {
     let condition = condition_set::find(claim.conditions(), REBOOTING)?;
     let phase = match condition.reason.as_str() {

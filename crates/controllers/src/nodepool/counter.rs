@@ -1,4 +1,4 @@
-//! `nodepool.counter`: what the nodes of a pool have together (spec 40 §4.1).
+//! `nodepool.counter`: writes the total resources of a pool's nodes to its status (spec 40 §4.1).
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::Context;
 #[cfg(test)]
 mod tests;
 
-/// How often it is counted.
+/// How often the nodes of a pool are counted.
 const REQUEUE_INTERVAL: Duration = Duration::from_secs(5);
-/// When to look again while the mirror is not complete.
+/// The retry interval while the mirror is not synced.
 const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// What is always shown.
+/// The resources that every pool reports.
 const SHOWN: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
 pub(super) fn controller(context: &Context) -> Controller {
@@ -60,7 +60,7 @@ impl Reconcile for CounterReconciler {
     }
 }
 
-/// The total, with zeros for what every pool shows.
+/// Returns the total, with zeros for the resources that every pool reports.
 fn shown(total: &Resources) -> Resources {
     let zeros: Resources =
         SHOWN.map(|name| (name.to_owned(), Quantity::ZERO)).into_iter().collect();

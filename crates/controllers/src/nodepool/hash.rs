@@ -1,4 +1,4 @@
-//! `nodepool.hash`: what a pool's template is now, for drift (spec 40 §4.2).
+//! `nodepool.hash`: writes the hash of a pool's template, to detect drift (spec 40 §4.2).
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Reconcile for HashReconciler {
             return Ok(Outcome::Done);
         };
         let now = nodepool_hash(&pool.spec);
-        // Claims first: a pool of the new version says that its claims are of it, too.
+        // Claims first: a pool of the new version implies that its claims have it, too.
         if version(&*pool) != Some(hash::NODEPOOL_HASH_VERSION) {
             self.rehash_claims(&pool, &now).await?;
         }

@@ -1,4 +1,4 @@
-//! `nodepool.readiness`: whether the NodeClass of a pool can be used (spec 40 §4.3).
+//! `nodepool.readiness`: reports whether the NodeClass of a pool can be used (spec 40 §4.3).
 
 use karpenter_api::condition_set::Status;
 use karpenter_api::nodepool::NodePool;

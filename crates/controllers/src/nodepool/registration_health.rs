@@ -1,8 +1,8 @@
-//! `nodepool.registrationhealth`: whether the nodes of a pool register.
+//! `nodepool.registrationhealth`: reports whether the nodes of a pool register.
 //!
-//! [`RegistrationHealth`] remembers what became of the last claims of each pool. `nodeclaim.lifecycle`
-//! reports to it and sets the pool's condition; the controller here starts both anew when
-//! the pool or its node class changes, and takes the condition as the memory after a restart.
+//! [`RegistrationHealth`] keeps the outcomes of the last claims of each pool. `nodeclaim.lifecycle`
+//! reports to it and sets the pool's condition. The controller here resets both when the pool or
+//! its node class changes, and restores the outcomes from the condition after a restart.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,12 +28,12 @@ use crate::{Context, objects};
 #[cfg(test)]
 mod tests;
 
-/// What became of the last claims of pools, by the uid of the pool. Clones share it.
+/// The outcomes of the last claims of pools, by the uid of the pool. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationHealth(Arc<Mutex<BTreeMap<String, Outcomes>>>);
 
 impl RegistrationHealth {
-    /// What is known of the pool.
+    /// Returns the registration health of the pool.
     pub fn of(&self, pool_uid: &str) -> Health {
         self.state().get(pool_uid).map_or(Health::Unknown, Outcomes::health)
     }
@@ -51,7 +51,7 @@ impl RegistrationHealth {
         self.state().insert(pool_uid.to_owned(), Outcomes::seeded_with(health));
     }
 
-    /// Forgets all but these pools.
+    /// Removes the outcomes of all other pools.
     fn retain(&self, pools: &[Arc<NodePool>]) {
         let uids: std::collections::BTreeSet<_> = pools.iter().filter_map(|p| p.uid()).collect();
         self.state().retain(|uid, _| uids.contains(uid));
@@ -63,7 +63,7 @@ impl RegistrationHealth {
     }
 }
 
-/// What became of a report.
+/// The result of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportResult {
     /// It is noted, or there is no pool that it concerns.
@@ -72,7 +72,7 @@ pub(crate) enum ReportResult {
     Conflict,
 }
 
-/// Tells the pool of a claim whether the claim became a node.
+/// Reports to the pool of a claim whether the claim became a node.
 pub(crate) async fn report(
     context: &Context,
     claim: &NodeClaim,
@@ -113,7 +113,7 @@ pub(crate) async fn report(
     Ok(ReportResult::Done)
 }
 
-/// The pool that the claim was made of: one that has its name since then is another.
+/// Returns the pool that the claim was made of. A pool recreated under its name is another one.
 fn pool_of(context: &Context, claim: &NodeClaim) -> Option<Arc<NodePool>> {
     let pool = context.cache.node_pools.get("", objects::label(claim, NODEPOOL))?;
     let is_owner = claim
@@ -123,7 +123,7 @@ fn pool_of(context: &Context, claim: &NodeClaim) -> Option<Arc<NodePool>> {
     is_owner.then_some(pool)
 }
 
-/// Why the claim did not become a node.
+/// Returns the reason and the message why the claim did not become a node.
 fn failure_reason(claim: &NodeClaim) -> (&str, &str) {
     match find(claim.conditions(), LAUNCHED) {
         Some(launched) if launched.status != Status::True.as_str() => {
@@ -153,7 +153,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
     })
 }
 
-/// The pools that use the node class.
+/// Returns the pools that use the node class.
 fn pools_of(
     context: &Context,
     class: &ApiResource,

@@ -1,4 +1,4 @@
-//! What holds for all controllers of pools, and how they play together.
+//! Tests of the controllers of NodePools together.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `nodepool.validation`: what the schema of a NodePool cannot say (spec 40 §4.4).
+//! `nodepool.validation`: validates what the schema of a NodePool cannot express (spec 40 §4.4).
 
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::validation::{self, Provider};

@@ -1,3 +1,5 @@
+//! Tests of the ranking of nodes and of the deletion costs of their pods.
+
 use karpenter_operator::options::Gate;
 use serde_json::{Value, json};
 
@@ -101,7 +103,7 @@ impl Fixture {
     }
 }
 
-/// Creates a workload and says what makes a pod one of it.
+/// Creates a workload and returns the changes that make a pod one of it.
 async fn create_workload(bench: &Bench, api_version: &str, kind: &str) -> Value {
     let labels = json!({"app": "web"});
     let template = json!({
@@ -129,7 +131,7 @@ async fn create_workload(bench: &Bench, api_version: &str, kind: &str) -> Value 
     }]}})
 }
 
-/// A pod that is there, with changes.
+/// Returns a patch of an existing pod with these changes.
 fn pod_patch(name: &str, changes: &Value) -> Value {
     let base = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},

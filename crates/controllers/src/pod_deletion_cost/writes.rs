@@ -1,6 +1,6 @@
 //! `pod.deletioncost.queue`: writes costs to pods, one by one.
 //!
-//! What was wanted last counts. Who changes a pod at the same time wins: the next cycle sees it.
+//! The last wanted cost counts. A concurrent change of a pod wins: the next ranking sees it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ impl Writes {
         Self(Arc::new(Inner { work, wanted: Mutex::default() }))
     }
 
-    /// The pod should have this cost.
+    /// Queues the write of this cost to the pod.
     pub(super) fn add(&self, pod: &Pod, wanted: DesiredCost) {
         let key = ObjectKey::of(pod);
         let uid = pod.uid().unwrap_or_default();
@@ -62,7 +62,7 @@ impl Writes {
         self.wanted().get(key).cloned()
     }
 
-    /// Forgets what was wanted, if it still is that.
+    /// Removes the wanted cost, unless it has changed meanwhile.
     fn complete(&self, key: &ObjectKey, done: &(String, DesiredCost)) -> Outcome {
         let mut wanted = self.wanted();
         match wanted.get(key) {

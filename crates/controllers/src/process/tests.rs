@@ -1,3 +1,5 @@
+//! Tests of the controllers as one process: start, stop and cache sync.
+
 use karpenter_operator::harness::NoopObserver;
 use karpenter_operator::options::{FeatureGates, GATES, Options};
 
@@ -24,8 +26,8 @@ async fn a_stopped_process_frees_its_cache_and_mirror() {
     assert!(!nodes.is_alive());
 }
 
-/// Upstream deletes a NodeClaim without instance although it could not look for the Node. Here Nodes
-/// are looked for in memory, and nobody acts before that is complete.
+/// Upstream deletes a NodeClaim without instance although it could not read the Node. Here
+/// controllers read Nodes from the cache, and none runs before the cache has synced.
 #[tokio::test(start_paused = true)]
 async fn no_claim_is_garbage_collected_before_the_node_cache_syncs() {
     let bench = Bench::new().await;

@@ -1,10 +1,10 @@
-//! When to decide: pods that come together are decided about together (spec 20 §2.1).
+//! Batches triggers: pods that arrive together are placed in one decision (spec 20 §2.1).
 //!
 //! ```text
-//! idle ──trigger──▶ gathering ──nothing new for the idle time, or the longest time is over──▶ ready
+//! idle ──trigger──▶ gathering ──idle time without trigger, or longest time elapsed──▶ ready
 //! ```
 //!
-//! Who triggers again within one batch does not make it longer.
+//! A repeated trigger of the same object within one batch does not extend it.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use futures_util::future::{Either, select};
 use karpenter_operator::clock::Clock;
 use tokio::sync::Notify;
 
-/// How long a wait for the first trigger lasts, so that whoever waits can look around.
+/// How long a wait for the first trigger lasts. Then the caller can do something else.
 const FIRST_TRIGGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Gathers triggers. Clones are the same batcher.
@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Batcher {
-    /// A batcher with these windows.
+    /// Creates a batcher with these windows.
     pub fn new(clock: &Arc<dyn Clock>, idle: Duration, longest: Duration) -> Self {
         Self(Arc::new(Inner {
             clock: clock.clone(),
@@ -42,7 +42,7 @@ impl Batcher {
         }))
     }
 
-    /// Something needs a decision. The uid says what.
+    /// Triggers a decision for the object with this uid.
     pub fn trigger(&self, uid: &str) {
         let is_new = {
             let mut seen = self.seen();
@@ -53,12 +53,12 @@ impl Batcher {
         }
     }
 
-    /// The same without a name, which counts each time.
+    /// Triggers a decision without a uid; every call counts.
     pub fn trigger_unnamed(&self) {
         self.0.armed.notify_one();
     }
 
-    /// Waits for a batch. False if nobody has triggered for a second.
+    /// Waits for a batch. Returns false if there is no trigger for a second.
     pub async fn wait(&self) -> bool {
         let came = self.came_within(FIRST_TRIGGER_TIMEOUT).await;
         if came {

@@ -1,5 +1,7 @@
-//! What a decision says about CapacityBuffers (spec 20 §2.2, §3.20): their condition Provisioning,
-//! and how many virtual pods each machine holds, so that it does not count as empty.
+//! Writes the result of a decision to CapacityBuffers and the mirror (spec 20 §2.2, §3.20).
+//!
+//! Buffers get their condition Provisioning. The mirror gets the number of virtual pods on each
+//! node, so that it does not count as empty.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +20,8 @@ use super::decision::Decision;
 use crate::Context;
 use crate::capacity_buffer::condition;
 
-/// Tells it. None is a decision about nothing. What fails is logged: the next pass does it again.
+/// Updates the buffers after a decision; none if no pods had to be placed. Failures are logged: the
+/// next pass retries them.
 pub(super) async fn update_buffers(context: &Context, decision: Option<&Decision>) {
     let plan = decision.and_then(|decision| Some((&decision.snapshot, decision.plan.as_ref()?)));
     let counts = plan.map(|(snapshot, plan)| {
@@ -58,7 +61,7 @@ async fn write_condition(
     condition::set(conditions, &update, buffer.metadata.generation, context.clock.now());
     let namespace = buffer.namespace().unwrap_or_default();
     let api: Api<CapacityBuffer> = Api::namespaced(context.client.clone(), &namespace);
-    // Who was faster changed the buffer, so another pass follows.
+    // A conflicting write changed the buffer, so another pass follows.
     if let WriteOutcome::Applied(written) =
         patch_status(&api, buffer, &after, Precondition::ResourceVersion).await?
     {

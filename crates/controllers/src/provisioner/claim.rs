@@ -1,4 +1,4 @@
-//! The NodeClaim of a planned one (spec 20 §5).
+//! Builds NodeClaims from planned ones and from pool templates (spec 20 §5).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,8 @@ use karpenter_operator::cloud::nodeclaim::quantities;
 use karpenter_operator::rng::SeededRng;
 use kube::ResourceExt;
 
-/// The claim to create for a plan. The pool is as it was when the plan was made: the hash says so.
+/// Builds the claim of a planned one. `pool` is the pool at the time of the decision, whose hash
+/// the claim gets.
 pub fn from_plan(
     pool: &NodePool,
     planned: &PlannedNodeClaim,
@@ -59,7 +60,7 @@ pub fn from_plan(
     claim
 }
 
-/// The claim of a pool that keeps a number of nodes: its template and nothing else.
+/// Builds the claim of a static pool: its template and nothing else.
 pub fn from_template(pool: &NodePool, rng: &mut SeededRng, catalog: &Catalog) -> NodeClaim {
     let mut claim = base_claim(pool);
     let own = claim.metadata.labels.get_or_insert_default();
@@ -78,7 +79,7 @@ pub fn from_template(pool: &NodePool, rng: &mut SeededRng, catalog: &Catalog) ->
     claim
 }
 
-/// Fills in what the provider wants where the pool says nothing.
+/// Sets the provider's defaults where the pool has no value.
 pub fn apply_provider_defaults(claim: &mut NodeClaim, cloud: &dyn CloudProvider) {
     let period = &mut claim.spec.termination_grace_period;
     if period.is_none() {
@@ -88,7 +89,7 @@ pub fn apply_provider_defaults(claim: &mut NodeClaim, cloud: &dyn CloudProvider)
     }
 }
 
-/// What every claim of the pool has.
+/// Returns the fields that every claim of the pool has.
 fn base_claim(pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let (mut own, mut notes) = match &template.metadata {
@@ -130,7 +131,7 @@ fn base_claim(pool: &NodePool) -> NodeClaim {
     }
 }
 
-/// The instance types of the plan, cheapest first.
+/// Returns the instance types of the plan, cheapest first.
 fn types<'a>(
     pool: &NodePool,
     planned: &PlannedNodeClaim,
@@ -142,7 +143,7 @@ fn types<'a>(
     types.filter_map(|index| all.get(index)).map(AsRef::as_ref).collect()
 }
 
-/// The requirements of the claim (spec 20 §5.4).
+/// Returns the requirements of the claim (spec 20 §5.4).
 fn requirements(
     planned: &PlannedNodeClaim,
     types: &[&InstanceType],
@@ -187,13 +188,13 @@ fn wire(requirements: &Requirements) -> Vec<WireRequirement> {
         .collect()
 }
 
-/// The requirements of the pool's template.
+/// Returns the requirements of the pool's template.
 pub(crate) fn template_requirements(pool: &NodePool, catalog: &Catalog) -> Requirements {
     let items = pool.spec.template.spec.requirements.iter();
     items.filter_map(|wire| requirement(wire, catalog)).collect()
 }
 
-/// A requirement of a template; one that means nothing has been refused before it came here.
+/// Converts a requirement of a template; none if it is invalid, which admission rejects.
 fn requirement(wire: &WireRequirement, catalog: &Catalog) -> Option<Requirement> {
     let item = RequirementItem {
         key: wire.key.clone(),

@@ -1,4 +1,4 @@
-//! Carrying out a plan: NodeClaims are created (spec 20 §5.1).
+//! Creates the NodeClaims of a plan (spec 20 §5.1).
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt};
@@ -20,10 +20,11 @@ use super::claim;
 use super::decision::Decision;
 use crate::Context;
 
-/// How many claims are created at once. The client has its own limit, so more would only wait there.
+/// How many claims are created concurrently. The client has its own limit, so more would only wait
+/// there.
 const MAX_CONCURRENT_CREATIONS: usize = 100;
 
-/// Creates the claims of the plan. What failed is tried again by the next batch.
+/// Creates the claims of the plan. The next batch retries failed ones.
 pub(super) async fn create_claims(
     context: &Context,
     decision: &Decision,
@@ -55,7 +56,7 @@ pub(super) async fn create_claims(
     }
 }
 
-/// Notes whose pods it is for, if a consolidation has just displaced them in vain.
+/// Annotates the claim with the failed consolidations of its pods, if any.
 fn annotate_failed_consolidation(
     context: &Context,
     decision: &Decision,
@@ -107,14 +108,14 @@ async fn create_planned_claim(
     Ok(())
 }
 
-/// What the log tells about a claim.
+/// The log fields of a created claim.
 #[derive(Debug)]
 pub(crate) struct ClaimLogFields<'a> {
     pub(crate) requests: &'a Resources,
     pub(crate) types: String,
 }
 
-/// Creates a claim, unless its pool has more than it may have, and tells metrics and cache.
+/// Creates a claim unless its pool exceeds its limits. Updates metrics and cache.
 pub(crate) async fn create_claim(
     context: &Context,
     limits: &Resources,
@@ -146,7 +147,7 @@ pub(crate) async fn create_claim(
     Ok(created)
 }
 
-/// The first few instance types, as logs show them.
+/// Returns the names of the first instance types, for logs.
 pub(crate) fn instance_type_names(
     pool: &str,
     catalog: &Catalog,

@@ -1,4 +1,4 @@
-//! One decision of the provisioner: from the mirror and the catalogue to a plan (spec 20 §2.4).
+//! Makes one decision of the provisioner: mirror and catalog in, a plan out (spec 20 §2.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::state::evaluate_device_selectors;
 /// The longest that a decision takes. What it has placed by then is kept.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// What was decided, and about what.
+/// A decision with its inputs.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) snapshot: Arc<Snapshot>,
@@ -38,10 +38,10 @@ pub(super) struct Decision {
     pub(super) took: Duration,
 }
 
-/// Decides. None if nothing waits.
+/// Makes a decision. None if no pods wait.
 pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, ReconcileError> {
     let started = context.clock.now();
-    // Together, and where the mirror is fed, so that the one tells of the same pools as the other.
+    // Read together on the runtime that updates the mirror, so that both have the same pools.
     let mut snapshot = context.mirror.snapshot(started);
     let pool = |name: &String| Some((name.clone(), context.cache.node_pools.get("", name)?));
     let pools: BTreeMap<String, Arc<NodePool>> =
@@ -65,7 +65,7 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Reconc
         Some(Plan::default())
     } else {
         let id = context.rng.fork("run").fork(&started.to_string()).uuid();
-        // The solver does not tell of each pod: it takes milliseconds.
+        // The solver does not report progress per pod: it takes milliseconds.
         let _solve = context.metrics.start_scheduling_run(PROVISIONER, id, demand.to_place.len());
         Some(plan(context, &snapshot, &catalog, &demand, started).await?)
     };
@@ -73,7 +73,7 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Reconc
     Ok(Some(Decision { snapshot, catalog, demand, plan, pools, took }))
 }
 
-/// The pods that need a place, but for those that consolidation has one for.
+/// Returns the pods to place, without those that consolidation moves.
 fn demand_without_moving_pods(context: &Context, snapshot: &Snapshot) -> Demand {
     let mut demand = demand(snapshot);
     let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
@@ -102,8 +102,8 @@ async fn plan(
             options: &options,
         };
         let plan = solve(&request, &mut Fuel::limited_by(|| clock.now() < deadline));
-        // For tests and the demo: it is made to be right and not to be quick, and was an eighth of all
-        // allocations of a scale-up.
+        // For tests and the demo only: it is not optimized, and was an eighth of all allocations of
+        // a scale-up.
         let violations =
             if cfg!(debug_assertions) { verify::check_plan(&request, &plan) } else { Vec::new() };
         (plan, violations)
@@ -118,7 +118,7 @@ async fn plan(
     Ok(plan)
 }
 
-/// The switches of a solve.
+/// Returns the options of the solver.
 pub(crate) fn options(context: &Context) -> Options {
     let options = &context.options;
     Options {
@@ -131,7 +131,7 @@ pub(crate) fn options(context: &Context) -> Options {
     }
 }
 
-/// A catalogue with the words of the provider, and no types.
+/// Returns a catalog with the labels of the provider and without instance types.
 pub(crate) fn empty_catalog(context: &Context) -> Catalog {
     let vocabulary = context.cloud.provider_labels();
     Catalog {
@@ -142,7 +142,7 @@ pub(crate) fn empty_catalog(context: &Context) -> Catalog {
     }
 }
 
-/// What the pools can launch (spec 20 §2.5).
+/// Returns the instance types that the pools can launch (spec 20 §2.5).
 async fn catalog(
     context: &Context,
     pools: &BTreeMap<String, Arc<NodePool>>,

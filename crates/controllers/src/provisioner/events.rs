@@ -1,4 +1,4 @@
-//! Telling what was decided: events, metrics, logs, and what the mirror remembers (spec 20 §2.6–2.9).
+//! Records a decision: events, metrics, logs, and the pod times in the mirror (spec 20 §2.6–2.9).
 
 use karpenter_cluster::assumptions::nomination_window;
 use karpenter_core::id::PodId;
@@ -19,10 +19,10 @@ use crate::Context;
 
 /// The name of the controller in metrics.
 pub(super) const PROVISIONER: &str = "provisioner";
-/// So many pods are named in a line of the log.
+/// How many pods a log line names.
 pub(super) const MAX_NAMED_PODS: usize = 5;
 
-/// What has been told, so that it is not told again and again.
+/// The log lines already written, so that they are not repeated.
 #[derive(Debug)]
 pub(super) struct LogHistory {
     preference_warnings: PreferenceWarnings,
@@ -38,7 +38,7 @@ impl LogHistory {
     }
 }
 
-/// Tells everything but what became of the claims.
+/// Records a decision, except the creation of its claims.
 pub(super) fn record_decision(context: &Context, decision: &Decision, history: &LogHistory) {
     let metrics = &context.metrics;
     let labels = Controller { controller: PROVISIONER };
@@ -54,7 +54,7 @@ pub(super) fn record_decision(context: &Context, decision: &Decision, history: &
     log_summary(decision, plan);
 }
 
-/// What the mirror keeps for metrics, and how long pods have waited.
+/// Records the scheduling times of pods in the mirror and in metrics.
 fn record_pod_times(context: &Context, decision: &Decision) {
     let snapshot = &decision.snapshot;
     let now = context.clock.now();
@@ -115,11 +115,11 @@ fn record_effective_zones(context: &Context, plan: &Plan) {
     }
 }
 
-/// Nodes that are there already, or on their way, are kept for the pods that were put on them.
+/// Nominates existing and in-flight nodes for the pods that were placed on them.
 pub(crate) fn nominate(context: &Context, snapshot: &Snapshot, plan: &Plan) {
     let window = nomination_window(context.options.batch_max_duration);
     for (id, pods) in &plan.existing_nodes {
-        // One that is only planned for is not there yet.
+        // A node that is only planned does not exist yet.
         let Some(node) = snapshot.nodes.get(id.index()) else { continue };
         let pods: Vec<_> = non_virtual_pods(snapshot, pods).collect();
         if pods.is_empty() {
@@ -170,7 +170,7 @@ fn log_summary(decision: &Decision, plan: &Plan) {
     }
 }
 
-/// The first few of many, as logs show them.
+/// Joins the first names and the number of the others, for logs.
 pub(super) fn join_names<'a>(
     names: impl Iterator<Item = &'a str>,
     most: usize,

@@ -1,4 +1,4 @@
-//! What a pod asks for and what is likely to surprise its owner later (spec 20 §2.3).
+//! Warns of pod preferences that can prevent consolidation later (spec 20 §2.3).
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::pod::{Pod, PodSpec};
@@ -11,7 +11,7 @@ use super::events::join_names;
 use crate::Context;
 use crate::ttl_cache::TtlCache;
 
-/// So many pods are named in a line of the log.
+/// How many pods a log line names.
 const MAX_NAMED_PODS: usize = 10;
 /// A pod is named once in this time for each of its preferences.
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -29,7 +29,7 @@ const KINDS: [Kind; 2] = [
     }),
 ];
 
-/// Which pods have been named, by kind of preference.
+/// The pods that were logged, by kind of preference.
 #[derive(Debug)]
 pub(super) struct PreferenceWarnings([TtlCache<()>; 2]);
 
@@ -38,7 +38,7 @@ impl PreferenceWarnings {
         Self([TtlCache::new(DAY), TtlCache::new(DAY)])
     }
 
-    /// Tells of pending pods whose preferences can prevent consolidation.
+    /// Logs pending pods whose preferences can prevent consolidation, once a day.
     pub(super) fn log_new(&self, context: &Context, decision: &Decision) {
         if context.options.preference_policy == PreferencePolicy::Ignore {
             return;
@@ -56,7 +56,7 @@ impl PreferenceWarnings {
     }
 }
 
-/// The pods of a kind that were not named today; they are from now on.
+/// Returns the pods of a kind that were not logged today, and remembers them.
 fn unnamed(
     pods: &[&Pod],
     is_of_kind: fn(&PodSpec) -> bool,

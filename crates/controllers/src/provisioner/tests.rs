@@ -1,4 +1,4 @@
-//! The provisioner as a whole: pods in, NodeClaims, events and metrics out.
+//! Tests of the provisioner as a whole: pods in, NodeClaims, events and metrics out.
 
 use std::time::Duration;
 

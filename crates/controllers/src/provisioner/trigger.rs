@@ -1,4 +1,4 @@
-//! `provisioner.trigger.pod`, `provisioner.trigger.node`: what wakes the provisioner (spec 20 §2.1).
+//! `provisioner.trigger.pod`, `provisioner.trigger.node`: trigger the provisioner (spec 20 §2.1).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use crate::Context;
 
-/// How often what still waits wakes the provisioner again.
+/// How often a waiting object triggers the provisioner again.
 const RETRIGGER_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(super) fn all(context: &Context) -> Vec<Controller> {
@@ -62,8 +62,8 @@ impl Reconcile for NodeTrigger {
     }
 }
 
-/// Whether the pod waits for capacity (spec 20 §2.3), told from the object, so that an event of one
-/// that does not costs nothing.
+/// Whether the pod waits for capacity (spec 20 §2.3). This reads only the pod, so that events of
+/// other pods are cheap.
 pub(crate) fn is_provisionable(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();

@@ -1,8 +1,8 @@
-//! Telling which pods fit nowhere (spec 20 §2.6), in few words when they are many.
+//! Logs unschedulable pods, grouped by reason (spec 20 §2.6).
 //!
 //! Upstream writes a line for each pod in each pass, so a backlog of 15,000 pods fills disks. Here
-//! pods that are refused for the same reason share a line, and it comes back only when their number
-//! has changed or after five minutes, as often as the event of the pod does.
+//! pods that are rejected for the same reason share a line. It is repeated only when their number
+//! has changed or after five minutes, as often as the event of the pod.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ use super::events::{MAX_NAMED_PODS, PROVISIONER, join_names, publish_failure};
 use crate::Context;
 use crate::ttl_cache::TtlCache;
 
-/// A line comes back after this time.
+/// How long an unchanged line is not repeated.
 const REPEAT_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
-/// So many lines at most come from one pass; the rest is summed up in one.
+/// How many lines one pass logs at most. One more line sums up the rest.
 const LINES: usize = 100;
 
-/// How many pods each line was about.
+/// The number of pods of each logged line, by reason.
 #[derive(Debug)]
 pub(super) struct UnschedulableLog(TtlCache<usize>);
 
@@ -36,13 +36,13 @@ impl UnschedulableLog {
     pub(super) fn report(&self, context: &Context, decision: &Decision, plan: &Plan) {
         let mut waiting = Vec::new();
         let mut by_reason: BTreeMap<String, Vec<&Pod>> = BTreeMap::new();
-        for (id, refusal) in &plan.rejected {
+        for (id, rejection) in &plan.rejected {
             let pod = decision.snapshot.pod(*id);
-            if refusal.waits_for_reservation() {
+            if rejection.waits_for_reservation() {
                 waiting.push(pod.full_name());
                 continue;
             }
-            let text = refusal.to_string();
+            let text = rejection.to_string();
             publish_failure(context, pod, &text);
             by_reason.entry(text).or_default().push(pod);
         }
@@ -76,7 +76,7 @@ impl UnschedulableLog {
         }
     }
 
-    /// What is new, and the number of pods beyond the lines of a pass.
+    /// Returns the new lines, and the number of pods beyond the limit.
     fn lines(&self, by_reason: BTreeMap<String, Vec<&Pod>>, now: Timestamp) -> (Vec<Line>, usize) {
         let (mut lines, mut left_out) = (Vec::new(), 0);
         for (reason, pods) in by_reason {
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn lines(
-        refusals: &UnschedulableLog,
+        log: &UnschedulableLog,
         groups: &[(&str, usize)],
         minute: i64,
     ) -> Vec<(String, usize)> {
@@ -120,14 +120,14 @@ mod tests {
         let group = |&(reason, count): &(&str, usize)| {
             (reason.to_owned(), pods.iter().take(count).collect::<Vec<_>>())
         };
-        let (lines, _) = refusals.lines(groups.iter().map(group).collect(), now);
+        let (lines, _) = log.lines(groups.iter().map(group).collect(), now);
         lines.into_iter().map(|line| (line.reason, line.count)).collect()
     }
 
     #[test]
     fn pods_with_the_same_reason_share_one_log_line() {
-        let refusals = UnschedulableLog::new();
-        let logged = |groups: &[(&str, usize)], minute| lines(&refusals, groups, minute);
+        let log = UnschedulableLog::new();
+        let logged = |groups: &[(&str, usize)], minute| lines(&log, groups, minute);
         let backlog = [("no room", 15_000), ("taint", 1)];
         let both = [("no room".to_owned(), 15_000), ("taint".to_owned(), 1)];
         assert_eq!(logged(&backlog, 0), both);
@@ -143,8 +143,8 @@ mod tests {
     fn log_lines_per_pass_are_limited() {
         let names: Vec<String> = (0..500).map(|n| format!("reason {n}")).collect();
         let groups: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 2)).collect();
-        let refusals = UnschedulableLog::new();
-        assert_eq!(lines(&refusals, &groups, 0).len(), LINES);
-        assert_eq!(lines(&refusals, &groups, 1).len(), LINES, "others have their turn");
+        let log = UnschedulableLog::new();
+        assert_eq!(lines(&log, &groups, 0).len(), LINES);
+        assert_eq!(lines(&log, &groups, 1).len(), LINES, "others have their turn");
     }
 }

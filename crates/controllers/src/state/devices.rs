@@ -1,4 +1,4 @@
-//! Which devices the selectors of ResourceClaims and DeviceClasses match, for decisions.
+//! Evaluates which devices the selectors of ResourceClaims and DeviceClasses match.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tracing::{debug, error};
 
 use crate::Context;
 
-/// Fills in the answers of the device selectors, unless requests for devices are ignored. The mirror
-/// keeps them, so that only what is new has to be worked out.
+/// Stores the matches of device selectors in the snapshot. Does nothing if DRA requests are
+/// ignored. The mirror keeps the matches, so that only new selectors have to be evaluated.
 pub(crate) async fn evaluate_device_selectors(
     context: &Context,
     snapshot: &mut Arc<Snapshot>,
@@ -28,7 +28,7 @@ pub(crate) async fn evaluate_device_selectors(
         (state.matches, failures)
     });
     let Some((matches, failures)) = answered.await else {
-        // Devices without an answer match nothing, and the rest can be decided.
+        // Devices without a match result match nothing, and the rest can be decided.
         error!("the device selectors were not evaluated");
         return;
     };

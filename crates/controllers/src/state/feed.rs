@@ -1,4 +1,4 @@
-//! From the informers to the mirror.
+//! Feeds the mirror from the informers.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,8 +14,8 @@ use crate::{Cache, Context};
 #[cfg(test)]
 mod tests;
 
-/// Feeds the mirror from now on. Informers tell what they know already, so it may be called at any
-/// time, once.
+/// Subscribes the mirror to all informers. They replay the objects that they have, so it may be
+/// called at any time, once.
 pub(crate) fn subscribe_mirror(context: &Context) {
     let (cache, mirror) = (context.cache.clone(), &context.mirror);
     let feed = Feed { mirror: Arc::clone(mirror), update_lock: Arc::default() };
@@ -99,7 +99,7 @@ fn follow_devices(feed: &Feed, cache: &Cache) {
     });
 }
 
-/// Hands over again what informers know of Nodes and NodeClaims, and takes out what they do not.
+/// Sets all Nodes and NodeClaims of the informers anew, and removes deleted ones.
 pub(super) fn resync_mirror(context: &Context) {
     let (cache, mirror) = (&context.cache, &context.mirror);
     for node in cache.nodes.all() {
@@ -119,8 +119,8 @@ fn names<'a, K: Resource + 'a>(objects: impl IntoIterator<Item = &'a Arc<K>>) ->
 
 struct Feed {
     mirror: Arc<Mirror>,
-    /// One object at a time is read and handed over, so that the last one to be handed over is the
-    /// last one that was read.
+    /// Held while an object is read and passed on. So the last object that reaches the mirror is
+    /// the last one that was read.
     update_lock: Arc<Mutex<()>>,
 }
 
@@ -129,12 +129,12 @@ impl Feed {
     where
         K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
     {
-        let (read, turn) = (informer.downgrade(), Arc::clone(&self.update_lock));
-        // The mirror asks the informers what they have listed, so it must not be held by them.
+        let (read, update_lock) = (informer.downgrade(), Arc::clone(&self.update_lock));
+        // The mirror holds the informers to read what they have listed, so they must not hold it.
         let mirror = Arc::downgrade(&self.mirror);
         let subscription = informer.subscribe(move |change| {
             let Some(mirror) = mirror.upgrade() else { return };
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _guard = update_lock.lock().unwrap_or_else(PoisonError::into_inner);
             set(&mirror, &change.key, read.get(&change.key));
         });
         subscription.detach();

@@ -1,8 +1,8 @@
-//! `state.nodeclaimgc`: forgets NodeClaims that were made and deleted in one moment.
+//! `state.nodeclaimgc`: removes NodeClaims from the mirror that were deleted right after creation.
 //!
-//! What was never launched and does not exist would be waited for (spec 40 §5.7). Upstream writes
-//! into its state beside its informers and may do so too late. Here only informers feed the mirror,
-//! so there is nothing to find, unless there is a mistake somewhere.
+//! The mirror would wait for a claim that was never launched and does not exist (spec 40 §5.7).
+//! Upstream writes into its state beside its informers and may do so too late. Here only informers
+//! feed the mirror, so there is nothing to remove, unless there is a bug.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tracing::warn;
 
 use crate::Context;
 
-/// How long a NodeClaim may be unknown to the informer.
+/// How often the NodeClaims of the mirror are compared with the informer.
 const REQUEUE_INTERVAL: Duration = Duration::from_secs(15);
 
 pub(super) fn controller(context: &Context) -> Controller {
@@ -32,7 +32,7 @@ impl Reconcile for NodeClaimGcReconciler {
     }
 }
 
-/// Forgets them now.
+/// Removes claims that the informer does not have from the mirror.
 pub(super) fn remove_deleted_claims(context: &Context) {
     if context.mirror.stale_node_claims(&BTreeSet::new()).is_empty() {
         return;

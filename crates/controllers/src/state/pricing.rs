@@ -1,5 +1,5 @@
-//! `state.nodeclaim`, `state.nodepool`, `state.pricing`: what the nodes of NodePools cost (spec 40
-//! §5.7).
+//! `state.nodeclaim`, `state.nodepool`, `state.pricing`: track the costs of NodePools' nodes (spec
+//! 40 §5.7).
 
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::Context;
 #[cfg(test)]
 mod tests;
 
-/// How often prices are asked for anew.
+/// How often prices are refreshed.
 const REQUEUE_INTERVAL: Duration = Duration::from_hours(1);
 /// Waiting for prices is all that these workers do.
 const WORKERS: usize = 10;
@@ -132,7 +132,7 @@ impl CostUpdater {
     }
 }
 
-/// What a node of this kind costs in an hour.
+/// Returns the price per hour of a node of this kind.
 fn price(types: &InstanceTypes, kind: &OfferingKey) -> Option<f64> {
     let of_type = types.iter().find(|candidate| candidate.name == kind.instance_type)?;
     let is_meant = |offering: &&karpenter_core::catalog::Offering| {

@@ -1,4 +1,4 @@
-//! How objects are read for the mirror.
+//! Settings of the mirror: how it reads objects.
 
 use jiff::Timestamp;
 use karpenter_api::validation::Provider;
@@ -6,7 +6,7 @@ use karpenter_cluster::ingest::{Gates, Settings};
 use karpenter_operator::cloud::CloudProvider;
 use karpenter_operator::options::{Gate, Options};
 
-/// What the mirror of this process has to know beside the objects.
+/// Returns the settings of the mirror of this process.
 pub(crate) fn settings(cloud: &dyn CloudProvider, options: &Options) -> Settings {
     let gates = &options.feature_gates;
     let classes = cloud.supported_node_classes().into_iter();
@@ -19,12 +19,12 @@ pub(crate) fn settings(cloud: &dyn CloudProvider, options: &Options) -> Settings
             pod_deletion_cost_management: gates.is_enabled(Gate::PodDeletionCostManagement),
         },
         assume_pools_ready: false,
-        // The mirror asks its clock.
+        // The mirror uses its clock.
         now: Timestamp::UNIX_EPOCH,
     }
 }
 
-/// What a cloud knows about labels and resources, for validation.
+/// Returns the provider's rules for labels and resources, for validation.
 pub(crate) fn provider(cloud: &dyn CloudProvider) -> Provider {
     if cloud.name() == "aws" { Provider::aws() } else { Provider::kwok() }
 }

@@ -1,7 +1,7 @@
-//! `state.sync`: says when decisions wait for the mirror and why, and sees that they do not for ever.
+//! `state.sync`: logs why decisions wait for the mirror, and resyncs it.
 //!
-//! Ours alone. Upstream sets these gauges whenever somebody asks; here they are true also while
-//! nobody does.
+//! Upstream has no such controller. It sets these gauges only when something checks the sync; here
+//! they are always current.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::Context;
 mod tests;
 
 const REQUEUE_INTERVAL: Duration = Duration::from_secs(1);
-/// How often to say that decisions wait (spec 40 §5.3).
+/// How often to log that decisions wait (spec 40 §5.3).
 const LOG_EVERY: SignedDuration = SignedDuration::from_secs(10);
 /// How often to list Nodes and NodeClaims anew while they wait.
 const REPAIR_EVERY: SignedDuration = SignedDuration::from_mins(1);
@@ -36,7 +36,7 @@ struct SyncReconciler {
     history: Mutex<SyncHistory>,
 }
 
-/// What was said and done last.
+/// What the controller last logged and resynced.
 #[derive(Default)]
 struct SyncHistory {
     logged: Option<Timestamp>,
@@ -64,7 +64,7 @@ impl Reconcile for SyncReconciler {
 }
 
 impl SyncHistory {
-    /// Says what there is to say. Returns whether it is time for a repair.
+    /// Logs missing objects. Returns whether a resync is due.
     fn log_and_check_resync(&mut self, state: &SyncState) -> bool {
         if self.given_up != state.timed_out {
             let new = state.timed_out.iter().filter(|problem| !self.given_up.contains(problem));
@@ -97,7 +97,7 @@ impl SyncHistory {
     }
 }
 
-/// The first few of what is missing.
+/// Returns the first of the missing objects as a text.
 fn missing(state: &SyncState) -> String {
     let shown: Vec<_> = state.problems.iter().take(SHOWN).map(ToString::to_string).collect();
     match state.problems.len().saturating_sub(SHOWN) {
@@ -106,8 +106,7 @@ fn missing(state: &SyncState) -> String {
     }
 }
 
-/// Whether the mirror is fit for decisions, for the probe of readiness: an error names what has been
-/// missing for long.
+/// Checks the mirror for the readiness probe. An error names what has been missing for long.
 pub fn ready(context: &Context) -> Result<(), String> {
     if context.mirror.is_poisoned() {
         return Err("the mirror of the cluster is broken".to_owned());

@@ -75,7 +75,7 @@ impl Reconcile for DeprovisioningReconciler {
 }
 
 impl DeprovisioningReconciler {
-    /// The claims of the pool that could go, with what decides among them, by name.
+    /// Returns the claims of the pool that could be deleted, with their usage.
     fn candidates(&self, pool: &str) -> Vec<(Arc<NodeClaim>, ClaimUsage)> {
         let context = &self.context;
         let is_meant = |claim: &Arc<NodeClaim>| {
@@ -87,7 +87,7 @@ impl DeprovisioningReconciler {
         claims.filter_map(|claim| Some((Arc::clone(&claim), self.standing(&claim)?))).collect()
     }
 
-    /// None if it is on its way out already.
+    /// Returns the usage of a claim. None if it is being deleted already.
     fn standing(&self, claim: &NodeClaim) -> Option<ClaimUsage> {
         let (context, now) = (&self.context, self.context.clock.now());
         let id = objects::provider_id(claim);
@@ -122,8 +122,8 @@ impl DeprovisioningReconciler {
         eviction_cost(note(annotations::DISRUPTION_COST), deletion_cost, priority)
     }
 
-    /// Deletes the claim, with a few attempts. What the API answers is taught to the cache, so the
-    /// claim counts as going away from then on.
+    /// Deletes the claim, with a few retries. The cache gets the API server's response, so the
+    /// claim counts as deleting from then on.
     async fn delete(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
         let context = &self.context;
         let api: Api<NodeClaim> = Api::all(context.client.clone());

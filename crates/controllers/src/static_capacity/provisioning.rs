@@ -26,9 +26,9 @@ use crate::{Context, objects};
 #[cfg(test)]
 mod tests;
 
-/// When to look again while the mirror has never been complete.
+/// The retry interval until the mirror has synced once.
 const UNSYNCED_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// How many claims are created at once.
+/// How many claims are created concurrently.
 const MAX_CONCURRENT_CREATIONS: usize = 100;
 /// The resource that limits the number of nodes.
 const NODES: &str = "nodes";
@@ -48,13 +48,13 @@ pub(super) fn controller(context: &Context) -> Controller {
         })
 }
 
-/// Whether a pool has become ready.
+/// Returns whether a pool has become ready.
 fn has_become_ready(change: &Change<NodePool>) -> bool {
     let is_ready = |pool: Option<&NodePool>| pool.is_some_and(|p| is_true(p.conditions(), READY));
     !is_ready(change.before.as_deref()) && is_ready(change.after.as_deref())
 }
 
-/// Whether a claim is gone, or has begun to go.
+/// Returns whether a claim was removed, or its deletion has begun.
 fn is_deleted_or_deleting(change: &Change<NodeClaim>) -> bool {
     let is_deleted = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
     let before = change.before.as_ref().is_some_and(|claim| is_deleted(claim));
@@ -75,7 +75,7 @@ impl Reconcile for ProvisioningReconciler {
             return Ok(Outcome::Done);
         }
         let mirror = &context.mirror;
-        // Else claims that are there would be made again.
+        // Without the sync, existing claims would be created again.
         if !mirror.has_synced() && !mirror.is_synced(context.clock.now()) {
             return Ok(Outcome::RequeueAfter(UNSYNCED_RETRY_INTERVAL));
         }
@@ -91,7 +91,7 @@ impl Reconcile for ProvisioningReconciler {
     }
 }
 
-/// How many claims the pool gets; they are reserved.
+/// Reserves nodes and returns how many claims to create.
 fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
     let name = pool.name_any();
     let counts = mirror.node_counts(&name);
@@ -101,7 +101,8 @@ fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
         pending_disruption: count(counts.pending_disruption),
         ..ClaimCounts::default()
     };
-    // The mirror knows the limit's rest at the moment of the reservation; others reserve as well.
+    // The mirror applies the limit at the moment of the reservation; other controllers reserve as
+    // well.
     let Provision::Create(wanted) = provision(replicas, None, claims) else {
         return Provision::Enough;
     };
@@ -113,14 +114,14 @@ fn reserve(mirror: &Mirror, pool: &NodePool, replicas: i64) -> Provision {
     }
 }
 
-/// A place under the limit, which is given back in whatever way its use ends.
+/// A reserved node under the limit of a pool, released when it is dropped.
 pub(crate) struct Reservation<'a> {
     mirror: &'a Mirror,
     pool: &'a str,
 }
 
 impl<'a> Reservation<'a> {
-    /// One place, if the limit of the pool, if there is one, leaves it.
+    /// Reserves one node under the pool's limit. None if the limit is reached.
     pub(crate) fn reserve_one(
         mirror: &'a Mirror,
         pool: &'a str,
@@ -131,7 +132,7 @@ impl<'a> Reservation<'a> {
     }
 }
 
-/// How many nodes the pool may have.
+/// Returns how many nodes the pool may have.
 pub(crate) fn node_limit(pool: &NodePool) -> Option<i64> {
     let limits = objects::resources(pool.spec.limits.as_ref());
     limits.get(NODES).map(|limit| i64::try_from(limit.units()).unwrap_or(i64::MAX))

@@ -1,4 +1,4 @@
-//! An API server that fails when a test says so.
+//! An API server whose requests fail on demand.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,4 +1,4 @@
-//! The least objects that tests of controllers need, and what they ask of them.
+//! Minimal objects for tests of controllers, and helpers that read them.
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition_set::{HasConditions as _, find};
@@ -70,7 +70,7 @@ pub(crate) fn pod(name: &str, node: Option<&str>, changes: &Value) -> Value {
     merged(base, changes)
 }
 
-/// What makes a pod one of a DaemonSet.
+/// Returns the changes that make a pod one of a DaemonSet.
 pub(crate) fn daemon() -> Value {
     let owner = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"});
     json!({"metadata": {"ownerReferences": [owner]}})
@@ -113,7 +113,7 @@ impl Bench {
         self.get("", name).await.expect("the node is there")
     }
 
-    /// Creates a DaemonSet, and says how a pod of it differs from others.
+    /// Creates a DaemonSet, and returns the changes that make a pod one of it.
     pub(crate) async fn daemon(&self) -> Value {
         let labels = json!({"app": "daemon"});
         let set = json!({

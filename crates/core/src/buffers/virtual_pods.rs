@@ -28,7 +28,7 @@ pub struct Buffer {
     pub name: String,
     /// Its uid.
     pub uid: String,
-    /// How many pods it holds room for.
+    /// How many pods it keeps capacity for.
     pub replicas: u32,
     /// The labels of the pod template.
     pub labels: Arc<Labels>,
@@ -38,8 +38,8 @@ pub struct Buffer {
     pub created: Timestamp,
 }
 
-/// The pods that a buffer holds room for, as the scheduler would leave them. Volumes are left out,
-/// since claims of pods that do not exist cannot be looked up.
+/// Returns the virtual pods of a buffer, marked as unschedulable. Volumes are left out, since
+/// claims of pods that do not exist cannot be looked up.
 pub fn virtual_pods(buffer: &Buffer) -> Vec<Pod> {
     (1..=buffer.replicas.min(PODS_MAX)).map(|number| virtual_pod(buffer, number)).collect()
 }
@@ -120,10 +120,10 @@ pub fn virtual_pods_by_node(snapshot: &Snapshot, plan: &Plan) -> BTreeMap<NodeId
     counts.filter(|&(_, count)| count > 0).collect()
 }
 
-/// Condition `Provisioning` of a buffer.
+/// The condition `Provisioning` of a CapacityBuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProvisioningCondition {
-    /// Whether the room is there.
+    /// Whether the virtual pods fit on existing nodes.
     pub status: bool,
     /// Why, in one word.
     pub reason: &'static str,

@@ -14,11 +14,11 @@ pub struct Allowances {
 /// What the budgets of one NodePool allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolAllowance {
-    /// The numbers that budgets are taken of.
+    /// The nodes that the budgets count, and how many are disrupted already.
     pub node_counts: NodeCounts,
-    /// What they allow, and what was left at first.
+    /// The result of the budgets, before any [`Allowances::reserve`].
     pub allowance: Allowance,
-    /// What is left.
+    /// How many more nodes may be disrupted.
     pub remaining: u32,
 }
 
@@ -30,7 +30,7 @@ impl PoolAllowance {
 }
 
 impl Allowances {
-    /// Counts the nodes of all pools.
+    /// Evaluates the budgets of all NodePools for one reason.
     pub fn new(context: &PassContext<'_>, reason: Reason) -> Self {
         let mut nodes: BTreeMap<&str, Vec<BudgetNode>> = BTreeMap::new();
         for node in &context.snapshot.nodes {
@@ -55,17 +55,17 @@ impl Allowances {
         Self { pools: pools.collect() }
     }
 
-    /// What is known of a pool.
+    /// Returns the allowance of a NodePool; none for an unknown pool.
     pub fn get(&self, pool: &str) -> Option<&PoolAllowance> {
         self.pools.get(pool)
     }
 
-    /// What is left of a pool.
+    /// Returns how many more nodes of a NodePool may be disrupted.
     pub fn remaining(&self, pool: &str) -> u32 {
         self.pools.get(pool).map_or(0, |pool| pool.remaining)
     }
 
-    /// Takes one of a pool, if there is any left.
+    /// Takes one node from a pool's allowance; returns false if none remains.
     pub fn reserve(&mut self, pool: &str) -> bool {
         let Some(pool) = self.pools.get_mut(pool).filter(|pool| pool.remaining > 0) else {
             return false;

@@ -9,7 +9,7 @@ const K: f64 = 2.0;
 /// The least score of a move that is worth it.
 const THRESHOLD: f64 = 1.0 / K;
 
-/// What the nodes of each NodePool cost, and what it would cost to disrupt them all.
+/// The total price and disruption cost of each NodePool's nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolTotals(BTreeMap<String, PoolTotal>);
 
@@ -47,7 +47,7 @@ impl PoolScore {
         self.score() >= THRESHOLD
     }
 
-    /// The text of the event.
+    /// Returns the event message with the score and its parts.
     pub fn event_text(&self) -> String {
         let (savings, disruption) =
             (self.savings_fraction * 100.0, self.disruption_fraction * 100.0);
@@ -117,8 +117,8 @@ impl PoolTotals {
         PoolScore { pool: pool.to_owned(), savings_fraction, disruption_fraction }
     }
 
-    /// Whether the removal of a node that saves at most so much may be worth it. One of whose pool
-    /// nothing is known may.
+    /// Whether removing a node for at most `savings` may be approved.
+    /// True if the policy of its NodePool is not Balanced, or the price of the pool is unknown.
     pub(super) fn may_be_approved(
         &self,
         index: &CandidateIndex<'_>,

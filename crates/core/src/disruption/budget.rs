@@ -18,8 +18,9 @@ mod tests;
 /// What no budget limits: the number that users see in the metric.
 pub const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
-/// One budget as it is written. Its texts are read when it is evaluated, so a bad one is a problem
-/// of the decision and not of whoever took the object in.
+/// One budget as it is written.
+/// Its texts are parsed when it is evaluated, so that an invalid budget fails the decision and not
+/// the ingest of the NodePool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// `nodes`: a number or a percentage.
@@ -123,7 +124,7 @@ pub enum BudgetError {
     BadPercentage {
         /// `nodes` as it is written.
         nodes: String,
-        /// What is wrong with the number.
+        /// The parse error of the number.
         error: IntError,
     },
     /// `nodes` is more than 100 %.
@@ -150,7 +151,7 @@ impl fmt::Display for BudgetError {
 
 impl Error for BudgetError {}
 
-/// One node of a pool, as far as budgets look at it.
+/// The facts of a node that budgets count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state machine")]
 pub struct BudgetNode {
@@ -202,9 +203,9 @@ impl NodeCounts {
 pub struct Allowance {
     /// What goes into the metric: the tightest budget, [`NO_LIMIT`] without one.
     pub allowed: u32,
-    /// What may still be spent.
+    /// How many more nodes may be disrupted.
     pub remaining: u32,
-    /// Which budget that is, if one limits anything: the first of those that are equally tight.
+    /// The position of the tightest budget, if one limits; the first of equal ones.
     pub tightest: Option<usize>,
     /// The budgets that could not be evaluated. With any of these nothing is allowed.
     pub problems: Vec<BudgetError>,

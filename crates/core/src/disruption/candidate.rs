@@ -18,7 +18,7 @@ pub struct Candidate {
     pub name: String,
     /// The name of its NodeClaim.
     pub node_claim: String,
-    /// The machine.
+    /// The provider id of its instance.
     pub provider_id: String,
     /// Its NodePool.
     pub pool: String,
@@ -34,17 +34,17 @@ pub struct Candidate {
     pub capacity_type: Option<String>,
     /// The reservation that it is in.
     pub reservation_id: Option<String>,
-    /// Pods that come back elsewhere when it goes, in the order of the snapshot.
+    /// The pods to reschedule when it is removed, in the order of the snapshot.
     pub pods: Vec<PodId>,
-    /// Those of them that nothing keeps where they are for good.
+    /// Those of `pods` that no annotation or PodDisruptionBudget holds for good.
     pub movable: Vec<PodId>,
     /// The price per hour; 0 if it is not known.
     pub price: f64,
     /// What it costs to evict all its pods, weighted with its age.
     pub disruption_cost: f64,
-    /// What it costs to move its pods that come back elsewhere; 1 without any.
+    /// The cost of rescheduling `pods`, plus the base cost of the node.
     pub reschedule_cost: f64,
-    /// What its pods would forbid to a method that minds them.
+    /// Why its pods block graceful disruption now, if they do.
     pub blocker: Option<Rejection>,
     /// Whether it is ready for pods.
     pub is_initialized: bool,
@@ -74,7 +74,8 @@ impl Candidate {
     }
 }
 
-/// The best ratio first, then by name (spec 30 §3.6).
+/// Sorts candidates by savings ratio, the best first (spec 30 §3.6).
+/// Equal ones are sorted by name.
 pub(super) fn sort_by_savings_ratio(candidates: &mut [&Candidate]) {
     candidates.sort_by(|a, b| {
         let ratio = b.savings_ratio().total_cmp(&a.savings_ratio());

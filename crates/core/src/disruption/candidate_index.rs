@@ -1,4 +1,4 @@
-//! Every node of a cluster, looked at once: what it costs, and why it is no candidate.
+//! The candidate index: every node of a pass with its candidate or its rejection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,28 +17,29 @@ use crate::pod::Pod;
 use crate::scheduling::demand::is_reschedulable;
 use crate::snapshot::StateNode;
 
-/// Every node of a cluster, looked at once.
+/// Every node of a pass with its candidate or its rejection.
 #[derive(Debug)]
 pub struct CandidateIndex<'a> {
     pub(super) context: &'a PassContext<'a>,
     /// By node.
     entries: Vec<NodeEntry>,
-    /// Nodes by name.
+    /// All nodes, sorted by name.
     by_name: Vec<NodeId>,
     pods: PodsByNode,
-    /// What the scheduler is told.
+    /// The scheduler options for each kind of simulation.
     pub(super) simulation_options: SimulationOptions,
-    /// The workloads that consolidation leaves alone.
+    /// The workloads that consolidation skips after failures.
     pub(super) failed_consolidations: FailedConsolidations<'a>,
 }
 
 #[derive(Debug)]
 struct NodeEntry {
-    /// Rows 1 to 9.
+    /// The rejection now, by rows 1 to 9.
     rejection: Option<Rejection>,
-    /// The same when what is found has rested.
+    /// The rejection at the end of the validation delay.
     rejection_after_delay: Option<Rejection>,
-    /// What is known of it; none if its NodePool or that pool's types are not known.
+    /// The candidate, rejected or not.
+    /// None if the node is not managed, or its NodePool or the pool's instance types are unknown.
     candidate: Option<Candidate>,
 }
 
@@ -80,27 +81,28 @@ impl PodsByNode {
 }
 
 impl<'a> CandidateIndex<'a> {
-    /// Looks at every node.
+    /// Evaluates every node of the pass.
     pub fn new(context: &'a PassContext<'a>) -> Self {
         let mut limits = PdbIndex::new(context.snapshot);
         let mut types = InstanceTypesByPool::default();
         let pods = PodsByNode::new(context);
-        let rested = context.now.saturating_add(context.validation_delay).unwrap_or(Timestamp::MAX);
+        let delayed =
+            context.now.saturating_add(context.validation_delay).unwrap_or(Timestamp::MAX);
         let ids = || (0..context.snapshot.nodes.len()).map(NodeId::new);
         let entries = ids().map(|id| {
             let node = context.snapshot.node(id);
-            let (rejection, rested) =
-                (rejection(context, node, context.now), rejection(context, node, rested));
+            let (rejection, rejection_after_delay) =
+                (rejection(context, node, context.now), rejection(context, node, delayed));
             let is_ours = node.is_managed && node.object.is_some();
             let candidate = is_ours
                 .then(|| build_candidate(context, id, pods.pods_on(id), &mut limits, &mut types))
                 .flatten();
-            NodeEntry { rejection, rejection_after_delay: rested, candidate }
+            NodeEntry { rejection, rejection_after_delay, candidate }
         });
         let entries = entries.collect();
-        let mut order: Vec<NodeId> = ids().collect();
-        order.sort_by(|&a, &b| context.snapshot.node(a).name.cmp(&context.snapshot.node(b).name));
-        let options = SimulationOptions::new(context);
+        let mut by_name: Vec<NodeId> = ids().collect();
+        by_name.sort_by(|&a, &b| context.snapshot.node(a).name.cmp(&context.snapshot.node(b).name));
+        let simulation_options = SimulationOptions::new(context);
         let failed_consolidations = match context.settings.search {
             SearchMode::Upstream => FailedConsolidations::default(),
             SearchMode::Best | SearchMode::Deep => {
@@ -108,14 +110,7 @@ impl<'a> CandidateIndex<'a> {
                     .retain_active(context.now)
             }
         };
-        Self {
-            context,
-            entries,
-            by_name: order,
-            pods,
-            simulation_options: options,
-            failed_consolidations,
-        }
+        Self { context, entries, by_name, pods, simulation_options, failed_consolidations }
     }
 
     /// The nodes by name.
@@ -128,13 +123,13 @@ impl<'a> CandidateIndex<'a> {
         (0..self.entries.len()).map(NodeId::new)
     }
 
-    /// The pods that are bound to a node.
+    /// Returns the pods that are bound to a node.
     pub fn pods_on(&self, node: NodeId) -> impl Iterator<Item = &'a Pod> + '_ {
         let snapshot = self.context.snapshot;
         self.pods.pods_on(node).iter().map(move |&pod| snapshot.pod(pod))
     }
 
-    /// The node as a candidate of a class of methods, or why it is none.
+    /// Returns a node as a candidate of a class of methods, or its rejection.
     pub fn candidate(&self, node: NodeId, class: DisruptionClass) -> Result<&Candidate, Rejection> {
         let entry = &self.entries[node.index()];
         if class == DisruptionClass::Repair {
@@ -181,7 +176,7 @@ impl<'a> CandidateIndex<'a> {
         found.filter_map(Result::ok).collect()
     }
 
-    /// What is known of a node that is ours, candidate or not.
+    /// Returns the candidate of a managed node, whether rejected or not.
     pub(super) fn unchecked_candidate(&self, node: NodeId) -> Option<&Candidate> {
         self.entries[node.index()].candidate.as_ref()
     }
@@ -215,7 +210,7 @@ fn rejection(context: &PassContext<'_>, node: &StateNode, time: Timestamp) -> Op
     })
 }
 
-/// Instance types of pools by name.
+/// The instance types of each NodePool, by name.
 type InstanceTypesByPool<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Arc<InstanceType>>>;
 
 fn build_candidate<'a>(
@@ -275,7 +270,7 @@ fn build_candidate<'a>(
     })
 }
 
-/// Rows 11 to 13: the first pod, by name, that must not be moved now.
+/// Returns the rejection for the first pod, by name, that blocks (rows 11 to 13).
 fn pod_rejection<'a>(
     context: &PassContext<'a>,
     pods: &[PodId],

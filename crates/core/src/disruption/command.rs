@@ -1,4 +1,4 @@
-//! What is to be done: commands, and why the other nodes stay.
+//! Commands: the nodes to remove and their replacements, and why other nodes are retained.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ pub struct Command {
     pub method: Method,
     /// The nodes that go.
     pub candidates: Vec<Candidate>,
-    /// What has to be ready before.
+    /// The nodes that have to be initialized before the candidates are deleted.
     pub replacements: Vec<Replacement>,
     /// Where their pods go, by ids of the snapshot it was decided on: which nodes to nominate.
     pub plan: Plan,
     /// What it saves per hour.
     pub savings: f64,
-    /// Why nothing can be launched beside the old node, which goes first then.
+    /// Why the node is terminated before its replacement launches, if it is.
     pub terminate_first: Option<TerminateFirstReason>,
     /// Whether the node is restarted instead of removed.
     pub is_reboot: bool,
@@ -68,7 +68,7 @@ impl fmt::Display for Decision {
     }
 }
 
-/// Why a replacement cannot come first (spec 45 §8).
+/// Why a node is terminated before its replacement launches (spec 45 §8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TerminateFirstReason {
     /// The only capacity is the slot of a full reservation that the node holds.
@@ -87,7 +87,7 @@ impl TerminateFirstReason {
     }
 }
 
-/// A node that comes first.
+/// A node that launches before the candidates are removed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Replacement {
     /// As the scheduler planned it, with what consolidation left of its instance types and
@@ -152,7 +152,7 @@ impl Command {
         pools
     }
 
-    /// The command as logs have it, under an id (spec 30 §12.5).
+    /// Returns the text of the command in logs, with an id (spec 30 §12.5).
     pub fn describe(&self, id: &str) -> String {
         let names: Vec<_> = self.candidates.iter().map(|one| one.name.as_str()).collect();
         format!(
@@ -166,7 +166,7 @@ impl Command {
         )
     }
 
-    /// The command as events on one of its nodes have it (spec 30 §12.2).
+    /// Returns the text of the command in events on a node (spec 30 §12.2).
     pub fn describe_for_node(&self, node: &str) -> String {
         match self.candidates.len() {
             1 => format!("{}: [{node}]{}", self.decision(), self.replacements_text()),
@@ -185,7 +185,7 @@ impl Command {
     }
 }
 
-/// A node that stays, and why.
+/// A node that no command of the pass removes, with the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetainedNode {
     /// The node's name.
@@ -200,7 +200,7 @@ pub struct RetainedNode {
     pub drift: Option<DriftStatus>,
 }
 
-/// What drift does about a node that stays otherwise.
+/// What the drift methods do about a retained node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriftStatus {
     /// It replaces the node in its turn.
@@ -208,10 +208,10 @@ pub enum DriftStatus {
         /// In a sentence.
         text: String,
     },
-    /// Nothing: what forbids the rest forbids that as well.
+    /// Nothing: drift must not disrupt the node.
     Blocked,
-    /// Nothing: it may, but cannot replace the node. Only told where somebody
-    /// [asks](super::Settings::explain_drift).
+    /// Nothing: drift may disrupt the node, but cannot replace it.
+    /// Only evaluated with [`explain_drift`](super::Settings::explain_drift).
     CannotReplace {
         /// In a sentence, as drift's own events have it.
         text: String,
@@ -220,20 +220,20 @@ pub enum DriftStatus {
     },
 }
 
-/// Something to say about a node, on its Node and its NodeClaim.
+/// An event to publish on a Node and its NodeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeEvent {
     /// The node.
     pub node: NodeId,
-    /// The method that says it.
+    /// The method that emits it.
     pub method: Method,
-    /// What it is about.
+    /// Its kind.
     pub kind: NodeEventKind,
     /// The message.
     pub text: String,
 }
 
-/// What a notice is about: the reason of the event.
+/// The kind of a node event; sets the reason of the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeEventKind {
     /// `DisruptionBlocked`.
@@ -246,24 +246,25 @@ pub enum NodeEventKind {
     RepairBlocked,
 }
 
-/// What came of a pass.
+/// The result of a disruption pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PassOutcome {
-    /// What is to be done, in this order. All of it holds together and within the budgets.
+    /// The commands, in this order.
+    /// Together they are consistent and within the budgets.
     pub commands: Vec<Command>,
-    /// Every other node, by name, and why it stays.
+    /// Every node that no command removes, by name.
     pub retained_nodes: Vec<RetainedNode>,
-    /// Methods that found nothing and were not held back by a budget or by time: until something
-    /// changes they need not look again.
+    /// Methods that found nothing, limited neither by a budget nor by time.
+    /// They need not run again until something changes.
     pub settled: Vec<Method>,
-    /// NodePools that single-node consolidation did not come to.
+    /// NodePools that single-node consolidation did not reach.
     pub unseen_pools: Vec<String>,
     /// Methods that ran out of time.
     pub timed_out: Vec<Method>,
-    /// How many candidates each method had that looked.
+    /// The number of candidates of each method that ran.
     pub eligible_counts: Vec<(Method, usize)>,
-    /// What is to be told about nodes, in order.
+    /// The events to publish on nodes, in order.
     pub node_events: Vec<NodeEvent>,
-    /// How nodes score that would save something, but too little for policy Balanced.
+    /// The scores of moves that policy Balanced rejected.
     pub rejected_scores: Vec<super::PoolScore>,
 }

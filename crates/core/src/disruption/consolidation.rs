@@ -1,7 +1,7 @@
-//! Consolidation: can the pods of some nodes go elsewhere, or onto one cheaper node? (spec 30 §6.4)
-//! If it is to look deeper, also onto fewer nodes that cost less together.
+//! Consolidation: moves the pods of nodes to other nodes, or onto one cheaper node (spec 30 §6.4).
+//! Deep search also moves them onto fewer nodes that cost less together.
 //!
-//! [`Consolidation::consider`] answers for a set of candidates; [`single`] and [`multi`] choose sets
+//! [`Consolidation::consider`] evaluates a set of candidates; [`single`] and [`multi`] choose sets
 //! as upstream does. Searches that choose better are in [`super::search`].
 
 use std::collections::BTreeMap;
@@ -30,24 +30,24 @@ mod zones;
 pub(super) use eligibility::{check_consolidation_eligibility, check_emptiness_eligibility};
 pub use unconsolidatable::Unconsolidatable;
 
-/// What sums of prices may be off by, as a share.
+/// The relative rounding error of sums of prices.
 const PRICE_ROUNDING_SHARE: f64 = 1e-9;
 
-/// Considers sets of candidates of one world.
+/// Evaluates sets of candidates of one candidate index.
 pub(super) struct Consolidation<'a> {
     pub(super) index: &'a CandidateIndex<'a>,
     pub(super) simulator: Simulator<'a>,
     pub(super) prices: LaunchPrices<'a>,
-    /// Made when they are first asked for.
+    /// Calculated on first use.
     totals: Option<PoolTotals>,
     feasibility: Option<Feasibility<'a>>,
-    /// What was said about nodes on their own: several searches ask.
+    /// The results for single nodes, cached for several searches.
     single_node_results: BTreeMap<NodeId, Result<ConsolidationMove, Unconsolidatable>>,
-    /// Whether several nodes may come, and zones may be left out.
+    /// Whether deep search is enabled.
     is_deep: bool,
 }
 
-/// A set of nodes that can go, and what for.
+/// What removing a set of nodes takes and saves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ConsolidationMove {
     pub(super) plan: Plan,
@@ -61,24 +61,23 @@ pub(super) struct ConsolidationMove {
 impl<'a> Consolidation<'a> {
     pub(super) fn new(index: &'a CandidateIndex<'a>) -> Self {
         let (simulator, prices) = (Simulator::new(index), LaunchPrices::new(index.context.catalog));
-        let alone = BTreeMap::new();
         Self {
             index,
             simulator,
             prices,
             totals: None,
             feasibility: None,
-            single_node_results: alone,
+            single_node_results: BTreeMap::new(),
             is_deep: false,
         }
     }
 
-    /// The same for another look at the cluster.
+    /// Returns a consolidation for another index, with the same search mode.
     pub(super) fn for_index<'b>(&self, index: &'b CandidateIndex<'b>) -> Consolidation<'b> {
         Consolidation { is_deep: self.is_deep, ..Consolidation::new(index) }
     }
 
-    /// From now on several nodes may be replaced by fewer, and zones may be left out.
+    /// Allows several replacements, and replacements in some zones only.
     pub(super) fn enable_deep_search(&mut self) {
         self.is_deep = true;
         self.single_node_results.clear();
@@ -88,17 +87,17 @@ impl<'a> Consolidation<'a> {
         self.is_deep
     }
 
-    /// So many nodes may come for the candidates.
+    /// Returns how many nodes may replace the candidates.
     fn max_replacements(&self, candidates: &[&Candidate]) -> usize {
         if self.is_deep { candidates.len().saturating_sub(1).max(1) } else { 1 }
     }
 
-    /// What the NodePools have in all.
+    /// Returns the totals of all NodePools.
     pub(super) fn totals(&mut self) -> &PoolTotals {
         self.totals.get_or_insert_with(|| PoolTotals::new(self.index))
     }
 
-    /// Whether the candidates may go without a replacement, as far as that is told easily.
+    /// Whether the feasibility check allows a deletion without replacements.
     fn may_delete(&mut self, candidates: &[&Candidate]) -> bool {
         !self.index.context.settings.prune
             || self
@@ -107,19 +106,20 @@ impl<'a> Consolidation<'a> {
                 .may_delete(candidates)
     }
 
-    /// Why the candidates cannot go, as far as that is told easily.
+    /// Rejects candidates that the feasibility check rules out.
     fn check_feasibility(&mut self, candidates: &[&Candidate]) -> Result<(), Unconsolidatable> {
         if !self.index.context.settings.prune {
             return Ok(());
         }
         let most = self.max_replacements(candidates);
         let totals = self.totals.get_or_insert_with(|| PoolTotals::new(self.index));
-        let bounds = self.feasibility.get_or_insert_with(|| Feasibility::new(self.index));
-        bounds.check(candidates, most, totals)
+        let feasibility = self.feasibility.get_or_insert_with(|| Feasibility::new(self.index));
+        feasibility.check(candidates, most, totals)
     }
 
-    /// Whether the candidates can go, and what for. A set of several must not be replaced by one of
-    /// their own, and has to be worth it where the policy is Balanced.
+    /// Returns the move that removes the candidates, or why there is none.
+    /// Several candidates must not be replaced by one of their own instance types, and their
+    /// NodePools with policy Balanced have to approve the score.
     pub(super) fn consider(
         &mut self,
         candidates: &[&Candidate],
@@ -136,7 +136,7 @@ impl<'a> Consolidation<'a> {
         result
     }
 
-    /// The move if the candidates can go without a replacement.
+    /// Returns the move if the candidates need no replacement.
     pub(super) fn consider_deletion(
         &mut self,
         candidates: &[&Candidate],
@@ -166,7 +166,7 @@ impl<'a> Consolidation<'a> {
         self.require_approval(candidates, found)
     }
 
-    /// The move, if all pools agree that it is worth it.
+    /// Returns the move if every NodePool with policy Balanced approves its score.
     fn require_approval(
         &mut self,
         candidates: &[&Candidate],
@@ -181,7 +181,7 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    /// The command that a move is.
+    /// Builds the command of a move.
     pub(super) fn command(
         method: Method,
         candidates: &[&Candidate],
@@ -201,7 +201,7 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    /// What a simulation means for the candidates.
+    /// Builds the move of the candidates from a simulation.
     fn move_from_simulation(
         &mut self,
         candidates: &[&Candidate],
@@ -224,7 +224,7 @@ impl<'a> Consolidation<'a> {
         Ok(ConsolidationMove { plan, replacements, savings, scores: Vec::new() })
     }
 
-    /// What is left of the NodeClaims of a plan if they have to cost less than the candidates.
+    /// Restricts the NodeClaims of a plan to options cheaper than the candidates.
     fn replacements(
         &mut self,
         claims: &[PlannedNodeClaim],
@@ -246,8 +246,9 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    /// Where their pods would go. Of a single node it is told in full why it cannot go; of several
-    /// the first thing that is wrong will do.
+    /// Simulates the placement of the candidates' pods.
+    /// For a single node the result names every unplaced pod; for several the simulation stops at
+    /// the first.
     fn simulate(
         &mut self,
         candidates: &[&Candidate],
@@ -276,7 +277,7 @@ impl<'a> Consolidation<'a> {
         claim.pods.iter().copied().filter(|&pod| !snapshot.pod(pod).is_virtual)
     }
 
-    /// What is left of a replacement if it has to cost less than the candidates.
+    /// Restricts a replacement to options that cost less than the candidates.
     fn restrict_to_cheaper(
         &mut self,
         claim: PlannedNodeClaim,
@@ -296,8 +297,9 @@ impl<'a> Consolidation<'a> {
         Ok(claim)
     }
 
-    /// What replacements have to cost less than. Sums of prices are off in the last digits; upstream
-    /// moves pods for a saving that is nothing but that.
+    /// Returns the price that replacements have to stay below.
+    /// Sums of prices have rounding errors in the last digits; upstream moves pods for a saving
+    /// that is only such an error.
     fn price_ceiling(&self, candidates: &[&Candidate]) -> f64 {
         let sum: f64 = candidates.iter().map(|candidate| candidate.price).sum();
         match self.index.context.settings.search {
@@ -306,7 +308,7 @@ impl<'a> Consolidation<'a> {
         }
     }
 
-    /// The instance types whose launch costs less in any case.
+    /// Keeps the instance types whose highest launch price is below `ceiling`.
     fn retain_types_below(
         &mut self,
         mut claim: PlannedNodeClaim,
@@ -324,8 +326,10 @@ impl<'a> Consolidation<'a> {
         Ok(claim)
     }
 
-    /// The prices were those of spot instances, so a launch that falls back to a dearer on-demand one
-    /// must fail instead. That makes sense only where spot can be had at all (spec 30 §13 14).
+    /// Restricts a replacement to spot, if any of its options offers spot.
+    /// The prices were those of spot instances, so a launch that falls back to a more expensive
+    /// on-demand instance must fail instead. That makes sense only where spot is available at all
+    /// (spec 30 §13 14).
     fn restrict_to_spot(
         &mut self,
         mut claim: PlannedNodeClaim,
@@ -342,7 +346,8 @@ impl<'a> Consolidation<'a> {
         Ok(claim)
     }
 
-    /// minValues hold strictly here, whatever the policy (spec 30 §6.4). An empty list misses none.
+    /// Rejects a NodeClaim whose options do not satisfy minValues.
+    /// minValues are strict here, whatever the policy (spec 30 §6.4). An empty list satisfies them.
     fn check_min_values(&self, claim: &PlannedNodeClaim) -> Result<(), Unconsolidatable> {
         if !claim.requirements.has_min_values() {
             return Ok(());
@@ -373,12 +378,12 @@ impl<'a> Consolidation<'a> {
     }
 }
 
-/// Whether a node of this capacity type would do.
+/// Whether requirements allow a capacity type.
 fn allows_capacity_type(requirements: &Requirements, capacity_type: &str) -> bool {
     requirements.get(CAPACITY_TYPE).is_none_or(|types| types.has(capacity_type))
 }
 
-/// The same with some values of a label only.
+/// Returns the requirements with `key` restricted to some values.
 fn narrow_requirements<'v>(
     requirements: &Requirements,
     key: &str,

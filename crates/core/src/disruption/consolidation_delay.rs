@@ -1,10 +1,11 @@
-//! Waiting until a cluster in motion has come to rest.
+//! Delays consolidation while nodes are about to become consolidatable.
 //!
-//! While its consolidateAfter has not passed, a node neither may go nor take pods of others, and while
-//! pods end there it has less room than in a moment. When a deployment is scaled down, nodes get over
-//! that one after the other, within seconds: who decides on the first of them makes a small part of
-//! the cluster the destination of the rest, and has to come back for what it could not see. A round
-//! takes half a minute, so a few seconds are well spent.
+//! While its consolidateAfter has not passed, a node can neither be removed nor take pods of other
+//! nodes, and while pods terminate there it has less capacity than a moment later. When a
+//! Deployment is scaled down, its nodes become consolidatable one after the other, within seconds:
+//! a decision on the first of them makes a small part of the cluster the destination of the rest,
+//! and another round has to follow for the nodes that it could not consider. A round takes half a
+//! minute, so a delay of a few seconds pays.
 
 use std::time::Duration;
 
@@ -15,26 +16,28 @@ use crate::id::NodeId;
 use crate::lifecycle::consolidatable::{Step, next};
 use crate::snapshot::{ManagedPool, StateNode};
 
-/// Who needs longer is not waited for.
+/// Consolidation does not wait for nodes that need longer.
 const NODE_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long consolidation waits at most. Pods may come and go all the time.
+/// The longest that consolidation waits; pods may come and go continuously.
 const TOTAL_WAIT_MAX: SignedDuration = SignedDuration::from_secs(20);
-/// It may be over in a moment.
+/// The shortest wait for a node.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// Less than one of so many nodes is not waited for: in a large cluster there is always somebody.
+/// Consolidation waits only for at least one in so many nodes.
+/// In a large cluster some node is always about to become consolidatable.
 const WAITING_SHARE_DIVISOR: usize = 32;
 
-/// How long it is worth waiting with consolidation, which waits since then. None if it should look.
-pub fn consolidation_delay(world: &PassContext<'_>, since: Timestamp) -> Option<Duration> {
-    let is_over = world.now.duration_since(since) >= TOTAL_WAIT_MAX;
-    if is_over || world.settings.search == SearchMode::Upstream {
+/// Returns how long consolidation should still wait; none if it should run.
+/// It has been waiting since `since`.
+pub fn consolidation_delay(context: &PassContext<'_>, since: Timestamp) -> Option<Duration> {
+    let is_over = context.now.duration_since(since) >= TOTAL_WAIT_MAX;
+    if is_over || context.settings.search == SearchMode::Upstream {
         return None;
     }
-    let nodes = &world.snapshot.nodes;
-    let consolidated = |node: &StateNode| consolidated_pool(world, node).is_some();
+    let nodes = &context.snapshot.nodes;
+    let consolidated = |node: &StateNode| consolidated_pool(context, node).is_some();
     let mut waits: Vec<_> =
-        nodes.iter().map(|node| time_until_consolidatable(world, node)).collect();
-    for pod in world.snapshot.pods.iter().filter(|pod| pod.terminating) {
+        nodes.iter().map(|node| time_until_consolidatable(context, node)).collect();
+    for pod in context.snapshot.pods.iter().filter(|pod| pod.terminating) {
         if let Some(at) = pod.node.map(NodeId::index)
             && nodes.get(at).is_some_and(|node| consolidated(node))
         {
@@ -46,22 +49,22 @@ pub fn consolidation_delay(world: &PassContext<'_>, since: Timestamp) -> Option<
     longest.copied().filter(|_| waited_for * WAITING_SHARE_DIVISOR >= count)
 }
 
-/// The pool of a node, if consolidation looks at its nodes.
-fn consolidated_pool<'a>(world: &PassContext<'a>, node: &StateNode) -> Option<&'a ManagedPool> {
-    let pool = world.snapshot.managed_pools.get(node.pool.as_ref()?)?;
+/// Returns the NodePool of a node, if it consolidates nodes with pods.
+fn consolidated_pool<'a>(context: &PassContext<'a>, node: &StateNode) -> Option<&'a ManagedPool> {
+    let pool = context.snapshot.managed_pools.get(node.pool.as_ref()?)?;
     let is_meant = pool.replicas.is_none() && pool.policy != ConsolidationPolicy::WhenEmpty;
     (is_meant && pool.pool.consolidate_after.is_some()).then_some(pool)
 }
 
-/// When a node becomes consolidatable that is not, if that is soon.
-fn time_until_consolidatable(world: &PassContext<'_>, node: &StateNode) -> Option<Duration> {
+/// Returns how long until a node becomes consolidatable, if that is soon.
+fn time_until_consolidatable(context: &PassContext<'_>, node: &StateNode) -> Option<Duration> {
     let standing = &node.disruption_state;
     let is_going = node.is_deleting || standing.is_rebooting;
     if standing.is_consolidatable || is_going || !node.is_initialized {
         return None;
     }
-    let after = consolidated_pool(world, node)?.pool.consolidate_after;
-    match next(after, node.initialized_at, node.last_pod_event, world.now) {
+    let after = consolidated_pool(context, node)?.pool.consolidate_after;
+    match next(after, node.initialized_at, node.last_pod_event, context.now) {
         Step::Wait(rest) => (rest <= NODE_WAIT_MAX).then_some(rest.max(WAIT_MIN)),
         Step::Set => Some(WAIT_MIN),
         Step::Clear(_) => None,
@@ -74,7 +77,7 @@ mod tests {
     use crate::disruption::Settings;
     use crate::testing::{self, PoolBuilder, node, pod, pool};
 
-    /// How long a node is waited for whose last pod came so many seconds ago, in whole seconds.
+    /// Returns the delay in whole seconds, `ago` seconds after a pod event.
     fn delay_after_pod_event(
         ago: i64,
         pool: PoolBuilder,
@@ -90,8 +93,8 @@ mod tests {
         change(&mut world.snapshot.nodes[0]);
         let settings = Settings { search, ..Settings::default() };
         let now = Timestamp::from_second(CHANGED + ago).expect("a time");
-        let seen = PassContext::new(&world.snapshot, &world.catalog, &settings, now);
-        consolidation_delay(&seen, now).map(|wait| wait.as_secs())
+        let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now);
+        consolidation_delay(&context, now).map(|wait| wait.as_secs())
     }
 
     #[test]
@@ -131,9 +134,9 @@ mod tests {
         let world = testing::World::empty().pool(pool).node(young("a", 97)).node(young("b", 99));
         let settings = Settings::default();
         let at = |second| Timestamp::from_second(second).expect("a time");
-        let seen = PassContext::new(&world.snapshot, &world.catalog, &settings, at(100));
-        assert_eq!(consolidation_delay(&seen, at(81)), Some(Duration::from_secs(9)));
-        assert_eq!(consolidation_delay(&seen, at(80)), None);
+        let context = PassContext::new(&world.snapshot, &world.catalog, &settings, at(100));
+        assert_eq!(consolidation_delay(&context, at(81)), Some(Duration::from_secs(9)));
+        assert_eq!(consolidation_delay(&context, at(80)), None);
     }
 
     #[test]

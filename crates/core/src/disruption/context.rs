@@ -1,4 +1,4 @@
-//! Everything that a pass looks at.
+//! The facts and settings that one disruption pass reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,9 @@ use crate::scheduling::Options;
 use crate::snapshot::Snapshot;
 use crate::static_capacity::ClaimCounts;
 
-/// Everything that a pass looks at. What is not in objects of the cluster (commands that run,
-/// nominations, counts of the mirror) comes beside the snapshot.
+/// The facts and settings that one disruption pass reads.
+/// Facts that are not in objects of the cluster (running commands, nominations, counts of the
+/// mirror) are fields beside the snapshot.
 #[derive(Clone, Debug)]
 pub struct PassContext<'a> {
     /// The cluster.
@@ -24,28 +25,27 @@ pub struct PassContext<'a> {
     pub now: Timestamp,
     /// Switches.
     pub settings: &'a Settings,
-    /// Machines (provider ids) that a running command, or one that waits for its validation, is
-    /// about to remove.
+    /// Provider ids of nodes that a running or pending command removes.
     pub queued: BTreeSet<String>,
-    /// Machines that pods were promised to, and until when.
+    /// Provider ids of nodes that are nominated for pods, and until when.
     pub nominated: BTreeMap<String, Timestamp>,
-    /// How long what emptiness and consolidation find rests before it begins: what ends by itself
-    /// until then is not in their way.
+    /// The delay before commands of emptiness and consolidation are validated.
+    /// What ends within it does not block these methods.
     pub validation_delay: SignedDuration,
-    /// Machines that hold spare capacity of CapacityBuffers.
+    /// Provider ids of nodes that hold virtual pods of CapacityBuffers.
     pub buffered: BTreeSet<String>,
     /// What the nodes of each NodePool cost per hour, where that is tracked.
     pub pool_costs: BTreeMap<String, f64>,
-    /// The NodeClaims of static NodePools.
+    /// The counts of NodeClaims of each static NodePool.
     pub static_claims: BTreeMap<String, ClaimCounts>,
-    /// What repair knows; none while it is switched off.
+    /// The policies and history of repair; none while it is disabled.
     pub repair: Option<RepairRules<'a>>,
     /// Methods that found nothing last time, since when nothing has changed for them.
     pub settled: BTreeSet<Method>,
-    /// NodeClaims (by name) that consolidation launched a moment ago, and what that saved per hour:
-    /// they are replaced again only for a larger saving.
+    /// What recent launches of consolidation saved per hour, by NodeClaim name.
+    /// Such a node is replaced again only for a larger saving.
     pub recent_launches: BTreeMap<String, f64>,
-    /// NodePools that single-node consolidation did not come to last time.
+    /// NodePools that single-node consolidation did not reach last time.
     pub unseen_pools: BTreeSet<String>,
     /// NodePools whose drifted and underutilized nodes have to wait, as their commands have failed
     /// (spec 30 §13 #15).
@@ -53,7 +53,7 @@ pub struct PassContext<'a> {
 }
 
 impl<'a> PassContext<'a> {
-    /// A cluster about which nothing else is known.
+    /// Returns a context without facts beside the snapshot.
     pub fn new(
         snapshot: &'a Snapshot,
         catalog: &'a Catalog,
@@ -97,8 +97,8 @@ pub struct Settings {
     pub terminate_first_drift: bool,
     /// Gate `TerminateFirstRepair`.
     pub terminate_first_repair: bool,
-    /// Whether it is looked at what drift can do about drifted nodes that stay. That takes a
-    /// simulation for each of them.
+    /// Whether a pass explains why drift cannot replace drifted nodes.
+    /// That takes a simulation for each of them.
     pub explain_drift: bool,
     /// Whether candidates that cannot succeed are left out before their pods are placed. Only tests
     /// turn it off: the decisions are the same.
@@ -120,7 +120,7 @@ impl Default for Settings {
     }
 }
 
-/// How consolidation looks for what to remove.
+/// How consolidation searches for nodes to remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchMode {
     /// As upstream: the first method and the first set that saves something.

@@ -8,7 +8,7 @@ use crate::pod::{OwnerKind, Pod};
 use crate::snapshot::NodeDisruptionState;
 use crate::static_capacity;
 
-/// What it costs to disrupt a node without pods.
+/// The reschedule cost of a node without pods.
 pub(super) const BASE_COST: f64 = 1.0;
 
 /// The price per hour of a node of this type, zone and capacity type, if it is known. Whether its
@@ -27,7 +27,7 @@ pub(super) fn price(
     own.map(|offering| offering.price).filter(|price| !price.is_nan())
 }
 
-/// Whether the offering says exactly this about a label; saying nothing is an empty text.
+/// Whether an offering has this value of a label; without one it is empty.
 fn has_label_value(offering: &Offering, key: &str, value: &str) -> bool {
     let requirement =
         offering.requirements.get(key).filter(|requirement| !requirement.is_complement());
@@ -35,12 +35,13 @@ fn has_label_value(offering: &Offering, key: &str, value: &str) -> bool {
         == value
 }
 
-/// What it costs to move pods that come back elsewhere, and the node's own.
+/// Returns the cost of rescheduling pods, plus the base cost of the node.
 pub(super) fn reschedule_cost<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     pods.into_iter().fold(BASE_COST, |sum, pod| sum + pod.eviction_cost.max(0.0))
 }
 
-/// The same of a node that is no candidate: all its pods that are not of DaemonSets.
+/// Returns the reschedule cost of a node that is no candidate.
+/// It counts all pods that are not of DaemonSets and have not ended.
 pub(super) fn non_candidate_cost<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> f64 {
     let counts = |pod: &&Pod| pod.owner != OwnerKind::DaemonSet && !pod.is_terminal();
     reschedule_cost(pods.into_iter().filter(counts))

@@ -31,7 +31,7 @@ pub enum PodProtection {
 }
 
 impl PodProtection {
-    /// What the annotation of a pod that started at `started` means at `now`.
+    /// Returns the protection by the annotation of a pod that started at `started`.
     pub fn from_annotation(
         annotation: Option<&str>,
         started: Option<Timestamp>,
@@ -76,11 +76,11 @@ fn parse_positive_duration(text: &str) -> Result<SignedDuration, InvalidAnnotati
 /// Why an annotation means nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidAnnotation {
-    /// The text is no duration.
+    /// The value is not a duration.
     NotADuration {
         /// The annotation's value.
         text: String,
-        /// What is wrong with it.
+        /// The parse error.
         error: DurationError,
     },
     /// The duration is zero or negative.

@@ -11,7 +11,7 @@ use crate::id::NodeId;
 use crate::plan::PlannedNodeClaim;
 use crate::scheduling::Fuel;
 
-/// What came of it.
+/// The result of the drift method.
 #[derive(Debug, Default)]
 pub(super) struct DriftResult {
     pub(super) command: Option<Command>,
@@ -58,8 +58,9 @@ pub(super) fn decide(consolidation: &mut Consolidation<'_>) -> DriftResult {
     found
 }
 
-/// Where the pods of a node go. If they go nowhere and the node holds a slot of a reservation: where
-/// they would go with that slot, so that the node has to go first (spec 45 §8.1).
+/// Simulates the placement of a node's pods without the node.
+/// If some have no place and the node holds a slot of a reservation, simulates again with that
+/// slot: the node has to be terminated first then (spec 45 §8.1).
 pub(super) fn simulate_replacement(
     consolidation: &mut Consolidation<'_>,
     candidate: &Candidate,
@@ -86,7 +87,7 @@ pub(super) fn simulate_replacement(
     }
 }
 
-/// The command that removes one node for all that its pods need.
+/// Builds the command that replaces one node as simulated.
 pub(super) fn replace_command(
     consolidation: &mut Consolidation<'_>,
     method: Method,
@@ -95,7 +96,7 @@ pub(super) fn replace_command(
     terminate_first: Option<TerminateFirstReason>,
 ) -> Command {
     if consolidation.index.context.settings.search != SearchMode::Upstream {
-        // Who waits already is looked after by the provisioner. Upstream launches for them twice.
+        // The provisioner launches nodes for pods that are pending; upstream launches twice.
         let is_own =
             |claim: &PlannedNodeClaim| claim.pods.iter().any(|pod| candidate.pods.contains(pod));
         simulated.plan.claims.retain(is_own);

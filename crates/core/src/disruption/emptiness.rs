@@ -6,12 +6,12 @@ use super::consolidation::check_emptiness_eligibility;
 use super::{Candidate, CandidateIndex, Command, DisruptionClass, Method, Reason};
 use crate::plan::Plan;
 
-/// What came of it.
+/// The result of the emptiness method.
 #[derive(Debug, Default)]
 pub(super) struct EmptinessResult {
     pub(super) command: Option<Command>,
     pub(super) eligible: usize,
-    /// Whether a budget held some back.
+    /// Whether a budget held back a candidate.
     pub(super) is_constrained: bool,
 }
 
@@ -28,14 +28,14 @@ pub(super) fn decide(index: &CandidateIndex<'_>) -> EmptinessResult {
     found
 }
 
-/// The nodes that it looks at, by name.
+/// Returns the nodes that emptiness may remove, by name.
 pub(super) fn candidates<'a>(index: &'a CandidateIndex<'_>) -> Vec<&'a Candidate> {
     let mut candidates = index.candidates(DisruptionClass::Graceful);
     candidates.retain(|candidate| check_emptiness_eligibility(index, candidate).is_ok());
     candidates
 }
 
-/// A command that only removes nodes.
+/// Builds a command that removes nodes without replacements.
 pub(super) fn delete_command(method: Method, candidates: &[&Candidate]) -> Command {
     Command {
         method,

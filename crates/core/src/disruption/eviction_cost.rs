@@ -1,16 +1,15 @@
 //! What it costs to move a pod (spec 30 §3.6, spec 45 §9.4).
 
-/// The least and the most that one pod costs.
+/// The largest cost of one pod, positive or negative.
 const COST_MAX: f64 = 10.0;
 /// By how much costs that users write, and priorities, are scaled down.
 const COST_SCALE: f64 = 134_217_728.0; // 2^27
 const PRIORITY_SCALE: f64 = 33_554_432.0; // 2^25
 
-/// The cost of evicting a pod, from −10 to 10; 1 unless somebody said otherwise.
-///
-/// `disruption_cost` is the annotation `karpenter.sh/disruption-cost`. If it is there it decides,
-/// whatever it says; else `deletion_cost`, the annotation of ReplicaSets, does. What is no 32-bit
-/// integer counts as 0.
+/// Returns the cost of evicting a pod, from −10 to 10; 1 by default.
+/// `disruption_cost` is the annotation `karpenter.sh/disruption-cost`. If it is present it decides,
+/// valid or not; else `deletion_cost`, the annotation of ReplicaSets, does. A value that is no
+/// 32-bit integer counts as 0.
 pub fn eviction_cost(
     disruption_cost: Option<&str>,
     deletion_cost: Option<&str>,

@@ -1,15 +1,16 @@
-//! Workloads whose pods found no room after a consolidation, and for how long they are left alone.
+//! Tracks workloads whose consolidation failed, and for how long consolidation skips them.
 //!
-//! A simulation fills holes in an order of its own, kube-scheduler in another: a pod that had a place
-//! may find none and get a new node, of which the next simulation says the same. So the NodeClaim that
-//! is launched then says in an annotation whose pods came back, and how often in a row:
+//! A simulation places pods in an order of its own, kube-scheduler in another: a pod that the
+//! simulation placed may be unschedulable and get a new node, about which the next simulation
+//! decides the same. So the NodeClaim that is launched then records in an annotation the workloads
+//! of its pods, and how often in a row their consolidation failed:
 //!
 //! ```text
 //! default/ReplicaSet/web-5d9c=1,default/StatefulSet/db=3,pods=9f2c41d07be35a68
 //! ```
 //!
-//! Who keeps coming back while the same pods run would come back again, so it is left alone until pods
-//! come or go, or for a day. The annotation lives as long as the node that it is about, and
+//! A workload whose consolidation keeps failing while the same pods run would fail again, so it is
+//! skipped until pods come or go, or for a day. The annotation lives as long as its NodeClaim, and
 //! outlives the process.
 
 use std::collections::BTreeMap;
@@ -22,20 +23,21 @@ use rustc_hash::FxHasher;
 use crate::pod::{OwnerKind, Pod};
 use crate::snapshot::Snapshot;
 
-/// How long a workload is left alone the first time; each next time it is twice as long.
+/// The backoff after the first failure; it doubles with each further one.
 const BACKOFF_MIN: SignedDuration = SignedDuration::from_mins(10);
-/// The longest that it is left alone.
+/// The longest backoff.
 const BACKOFF_MAX: SignedDuration = SignedDuration::from_hours(24);
-/// How long it is remembered: who has not come back for long begins anew.
+/// How long a failure counts, from the creation of the NodeClaim on.
 const RETENTION: SignedDuration = SignedDuration::from_hours(48);
-/// So often in a row is no accident.
+/// So many failures in a row get the longest backoff.
+/// Only while the same pods run.
 const REPEATED_FAILURES: u32 = 3;
-/// An annotation names no more workloads.
+/// The most workloads that an annotation names.
 const WORKLOADS_MAX: usize = 8;
-/// What comes before the hash of the pods that ran.
+/// The prefix of the hash of all pods.
 const POD_HASH_PREFIX: &str = "pods=";
 
-/// What makes pods, and makes them again: their controller.
+/// The controller that creates and recreates pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Workload<'a> {
     /// The namespace.
@@ -47,7 +49,7 @@ pub struct Workload<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// The workload of a pod; none if nobody would make it again.
+    /// Returns the workload of a pod; none if it has no controller.
     pub fn of_pod(pod: &'a Pod) -> Option<Self> {
         let controller = pod.controller.as_ref()?;
         Some(Self { namespace: &pod.namespace, kind: &controller.kind, name: &controller.name })
@@ -66,21 +68,21 @@ impl fmt::Display for Workload<'_> {
     }
 }
 
-/// What is known of a workload that came back.
+/// The failures of one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FailedConsolidation {
-    /// How often in a row.
+    /// How often in a row its consolidation failed.
     count: u32,
-    /// Until when it is left alone.
+    /// Until when consolidation skips it.
     until: Timestamp,
 }
 
-/// The workloads that came back.
+/// The workloads whose consolidation failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailedConsolidations<'a>(BTreeMap<Workload<'a>, FailedConsolidation>);
 
 impl<'a> FailedConsolidations<'a> {
-    /// What the NodeClaims say. What cannot be read there means nothing.
+    /// Reads the annotations of all NodeClaims, without unparsable entries.
     pub fn from_snapshot(snapshot: &'a Snapshot, now: Timestamp) -> Self {
         let mut failed = BTreeMap::new();
         let mut running = None;
@@ -113,19 +115,19 @@ impl<'a> FailedConsolidations<'a> {
         Self(failed)
     }
 
-    /// Those that are to be left alone now. Methods that are settled look again every five minutes,
-    /// so the end of it needs no alarm.
+    /// Keeps the workloads that are in backoff at `now`.
+    /// Settled methods run again every five minutes, so the end of a backoff needs no timer.
     pub(super) fn retain_active(mut self, now: Timestamp) -> Self {
         self.0.retain(|_, failure| failure.until > now);
         self
     }
 
-    /// How often in a row a workload came back.
+    /// Returns how often in a row the consolidation of a workload failed.
     pub fn count(&self, workload: Workload<'a>) -> u32 {
         self.0.get(&workload).map_or(0, |failure| failure.count)
     }
 
-    /// The workload of these pods that is left alone for longest, and until when.
+    /// Returns the workload of these pods with the longest backoff, and its end.
     pub(super) fn longest_backoff(
         &self,
         pods: impl Iterator<Item = &'a Pod>,
@@ -140,7 +142,8 @@ impl<'a> FailedConsolidations<'a> {
     }
 }
 
-/// The annotation for workloads that came back so often, the most frequent ones if there are many.
+/// Returns the annotation for workloads with their numbers of failures.
+/// If there are many it names those with the most failures.
 pub fn annotation_value(
     snapshot: &Snapshot,
     workloads: impl IntoIterator<Item = (String, u32)>,
@@ -154,8 +157,8 @@ pub fn annotation_value(
     texts.join(",")
 }
 
-/// Whose pods run or want to, how many and how large, wherever they are. Those that come and go with
-/// nodes are left out.
+/// Returns a hash of all active pods: workload and requests of each.
+/// Pods of DaemonSets and of nodes are left out, and nodes do not count.
 fn pod_hash(snapshot: &Snapshot) -> String {
     let of_node = |pod: &Pod| matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node);
     let pods = snapshot.pods.iter().filter(|pod| pod.is_active() && !pod.is_virtual);
@@ -176,7 +179,7 @@ fn parse_entry(text: &str) -> Option<(Workload<'_>, u32)> {
     Some((Workload::parse(workload)?, count))
 }
 
-/// How long a workload is left alone that came back so often.
+/// Returns the backoff after `count` failures in a row.
 fn backoff(count: u32) -> SignedDuration {
     let factor = 1_i32.checked_shl(count.saturating_sub(1).min(16)).unwrap_or(i32::MAX);
     BACKOFF_MIN.saturating_mul(factor).min(BACKOFF_MAX)

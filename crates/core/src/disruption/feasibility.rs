@@ -1,14 +1,14 @@
-//! What cannot succeed, told without placing a pod (spec 30 §14.3 item 5).
+//! Rules out commands without a simulation (spec 30 §14.3 item 5).
 //!
-//! Every bound is a necessary condition: it leaves out daemons, topology, volumes, ports and
-//! preferences, so what it refuses the scheduler would refuse as well. A test compares.
+//! Every check is a necessary condition: it ignores daemons, topology, volumes, ports and
+//! preferences, so the scheduler would also reject what it rejects. A test compares them.
 //!
 //! ```text
-//! forced pods:  no node that stays has room for the pod, even alone: it needs the replacement
+//! forced pods:  no retained node has capacity for the pod, even alone: it needs the replacement
 //! delete:       no pod is forced
-//! replace:      all forced pods fit on one instance type that costs less than the nodes that go
-//! together:     all pods fit into what is free elsewhere, and as many of the largest instance type
-//!               as may come
+//! replace:      all forced pods fit on one instance type that costs less than the removed nodes
+//! together:     all pods fit into the free capacity elsewhere, and the largest instance type times
+//!               the number of replacements
 //! ```
 
 use std::collections::BTreeSet;
@@ -28,51 +28,51 @@ use crate::resources::Resources;
 use crate::snapshot::{Pool, StateNode};
 use crate::taint::TaintEffect;
 
-/// Nodes with room are remembered up to so many.
+/// The most fitting nodes that a pod class remembers.
 const FITTING_NODES_MAX: usize = 6;
 
 /// Amounts by column.
 type Amounts = SmallVec<[i128; 6]>;
 
-/// The bounds of a world.
+/// The free capacity and launch options of one candidate index.
 pub(super) struct Feasibility<'a> {
     index: &'a CandidateIndex<'a>,
     resource_names: Vec<&'a str>,
-    /// What pods ask for, and which nodes have room, by the address of their spec.
+    /// The requests and fitting nodes of pods, by the address of their spec.
     pod_classes: FxHashMap<usize, PodClass>,
-    /// What is free on nodes that may take pods, by node.
+    /// The free capacity of each node; none if it takes no pods.
     free_capacity: Vec<Option<Amounts>>,
-    /// The same of all together, without those that are overdrawn.
+    /// The sum of all free capacity; negative amounts count as zero.
     total_free_capacity: Amounts,
-    /// What can be launched, cheapest first.
+    /// Everything that can be launched, cheapest first.
     launch_options: Vec<LaunchOption>,
-    /// The most that a launch gives of each.
+    /// The largest amount of each resource in one launch.
     largest_launch: Amounts,
 }
 
 struct PodClass {
     requests: Amounts,
     fitting_nodes: SmallVec<[NodeId; FITTING_NODES_MAX]>,
-    /// Whether there are others.
+    /// Whether more nodes fit than `fitting_nodes` has.
     has_more_fitting_nodes: bool,
-    /// Whether there is an instance type for one alone.
+    /// Whether some instance type can hold one such pod.
     is_launchable: bool,
 }
 
 impl PodClass {
-    /// Whether no node has room but those.
+    /// Whether all fitting nodes are among the removed ones.
     fn needs_replacement(&self, gone: &BTreeSet<NodeId>) -> bool {
         !self.has_more_fitting_nodes
             && self.fitting_nodes.iter().all(|available| gone.contains(available))
     }
 }
 
-/// What the pods of candidates ask for.
+/// The requests of the movable pods of candidates.
 struct CandidateRequests {
     total: Amounts,
-    /// The same of those that need a replacement, if any does.
+    /// The requests of pods that need a replacement, if any do.
     needing_replacement: Option<Amounts>,
-    /// Whether one of these fits on none.
+    /// Whether one of these fits on no instance type.
     has_unlaunchable_pod: bool,
 }
 
@@ -101,21 +101,20 @@ impl<'a> Feasibility<'a> {
                 *most = (*most).max(*amount);
             }
         }
-        let classes = FxHashMap::default();
-        let mut bounds = Self {
+        let mut feasibility = Self {
             index,
             resource_names: columns,
-            pod_classes: classes,
+            pod_classes: FxHashMap::default(),
             free_capacity: free,
             total_free_capacity: total,
             launch_options: options,
             largest_launch: largest,
         };
-        bounds.find_fitting_nodes();
-        bounds
+        feasibility.find_fitting_nodes();
+        feasibility
     }
 
-    /// Why the candidates cannot go for certain, if so many nodes may come for them.
+    /// Rejects candidates that `most` replacements certainly cannot replace.
     pub(super) fn check(
         &self,
         candidates: &[&Candidate],
@@ -124,7 +123,7 @@ impl<'a> Feasibility<'a> {
     ) -> Result<(), Unconsolidatable> {
         let required = self.candidate_requests(candidates);
         if required.has_unlaunchable_pod && candidates.len() == 1 {
-            // What keeps such a pod where it is, the scheduler says best.
+            // The scheduler gives the best reason why such a pod has to stay.
             return Ok(());
         }
         let mut available = self.free_capacity_without(candidates);
@@ -167,31 +166,28 @@ impl<'a> Feasibility<'a> {
             && fits_within(&required.total, &self.free_capacity_without(candidates))
     }
 
-    /// What the pods of candidates ask for.
+    /// Adds up the requests of the candidates' movable pods.
     fn candidate_requests(&self, candidates: &[&Candidate]) -> CandidateRequests {
         let gone: BTreeSet<NodeId> = candidates.iter().map(|candidate| candidate.node).collect();
-        let mut all = Amounts::from_elem(0, self.resource_names.len());
-        let mut forced: Option<Amounts> = None;
-        let mut is_hopeless = false;
+        let mut total = Amounts::from_elem(0, self.resource_names.len());
+        let mut needing_replacement: Option<Amounts> = None;
+        let mut has_unlaunchable_pod = false;
         for pod in candidates.iter().flat_map(|candidate| &candidate.movable) {
             let spec = Arc::as_ptr(&self.index.context.snapshot.pod(*pod).spec) as usize;
             let Some(class) = self.pod_classes.get(&spec) else { continue };
-            add(&mut all, class.requests.iter().copied());
+            add(&mut total, class.requests.iter().copied());
             if class.needs_replacement(&gone) {
-                is_hopeless |= !class.is_launchable;
-                let sum =
-                    forced.get_or_insert_with(|| Amounts::from_elem(0, self.resource_names.len()));
+                has_unlaunchable_pod |= !class.is_launchable;
+                let sum = needing_replacement
+                    .get_or_insert_with(|| Amounts::from_elem(0, self.resource_names.len()));
                 add(sum, class.requests.iter().copied());
             }
         }
-        CandidateRequests {
-            total: all,
-            needing_replacement: forced,
-            has_unlaunchable_pod: is_hopeless,
-        }
+        CandidateRequests { total, needing_replacement, has_unlaunchable_pod }
     }
 
-    /// The pods of a candidate that need a replacement. Of several it is not asked.
+    /// Returns the pods of a single candidate that need a replacement.
+    /// Returns none for several candidates.
     fn pods_needing_replacement(&self, candidates: &[&Candidate]) -> Vec<PodId> {
         let &[candidate] = candidates else { return Vec::new() };
         let gone = BTreeSet::from([candidate.node]);
@@ -202,7 +198,7 @@ impl<'a> Feasibility<'a> {
         candidate.movable.iter().copied().filter(is_forced).collect()
     }
 
-    /// What is free elsewhere.
+    /// Returns the free capacity of the other nodes.
     fn free_capacity_without(&self, candidates: &[&Candidate]) -> Amounts {
         let mut available = self.total_free_capacity.clone();
         for amounts in
@@ -213,10 +209,10 @@ impl<'a> Feasibility<'a> {
         available
     }
 
-    /// Finds the nodes that have room for each class of pods that may be moved.
+    /// Finds the fitting nodes for each class of movable pods.
     fn find_fitting_nodes(&mut self) {
-        // The nodes with the most of the first resource are first: the others need not be looked at
-        // once there is too little of it.
+        // The nodes with the most of the first resource come first: the search ends at the first
+        // node that has too little of it.
         let mut targets: Vec<NodeId> = self.index.nodes_by_id().collect();
         targets.retain(|node| self.free_capacity[node.index()].is_some());
         let first =
@@ -265,7 +261,7 @@ impl<'a> Feasibility<'a> {
     }
 }
 
-/// The resources that pods ask for, cpu first.
+/// Returns the names of the resources that pods request, sorted.
 fn requested_resource_names<'a>(index: &CandidateIndex<'a>) -> Vec<&'a str> {
     let mut specs: FxHashSet<usize> = FxHashSet::default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
@@ -291,7 +287,7 @@ fn fits_within(need: &Amounts, available: &Amounts) -> bool {
     need.iter().zip(available).all(|(need, available)| *need <= 0 || need <= available)
 }
 
-/// What is free on a node that may take pods at all.
+/// Returns the free capacity of a node; none if it takes no pods.
 fn free_capacity_of_node(
     index: &CandidateIndex<'_>,
     id: NodeId,
@@ -313,7 +309,7 @@ fn free_capacity_of_node(
     Some(free)
 }
 
-/// Whether nothing that is known for certain keeps the pod from the node.
+/// Whether taints and known labels of the node allow the pod.
 fn may_fit_pod(node: &StateNode, spec: &PodSpec, aliases: &Aliases) -> bool {
     let bars = |taint: &&crate::taint::Taint| taint.effect != TaintEffect::PreferNoSchedule;
     let is_tolerated = node
@@ -334,7 +330,7 @@ fn may_fit_pod(node: &StateNode, spec: &PodSpec, aliases: &Aliases) -> bool {
         && (affinity.is_empty() || affinity.iter().any(suits))
 }
 
-/// Everything that can be launched, cheapest first.
+/// Returns everything that can be launched, cheapest first.
 fn launch_options(index: &CandidateIndex<'_>, columns: &[&str]) -> Vec<LaunchOption> {
     let catalog = index.context.catalog;
     let mut options = Vec::new();
@@ -351,8 +347,8 @@ fn launch_options(index: &CandidateIndex<'_>, columns: &[&str]) -> Vec<LaunchOpt
     options
 }
 
-/// The lowest price of an instance type in a pool, whatever pods narrow the pool to. None if the pool
-/// does not want it.
+/// Returns the lowest launch price of an instance type in a NodePool.
+/// None if the pool excludes the type. Requirements of pods do not count.
 fn lowest_launch_price(index: &CandidateIndex<'_>, pool: &Pool, of: &InstanceType) -> Option<f64> {
     of.requirements.intersects(&pool.requirements).ok()?;
     of.cheapest_launch_price(&pool.requirements, &index.context.catalog.well_known)

@@ -5,7 +5,7 @@ use super::Reason;
 /// A way to disrupt nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
-    /// Replaces or restarts what is broken.
+    /// Replaces or restarts unhealthy nodes.
     Repair,
     /// Removes nodes without pods.
     Emptiness,
@@ -19,14 +19,14 @@ pub enum Method {
     SingleNode,
 }
 
-/// How a method treats pods that must not be moved now (spec 30 §3.5).
+/// How a method treats pods that block disruption (spec 30 §3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DisruptionClass {
-    /// Always minds them.
+    /// Respects them always.
     Graceful,
-    /// Minds them unless a drain of the node is bounded.
+    /// Respects them unless the NodeClaim bounds the drain of the node.
     Eventual,
-    /// Leaves them to its own bound.
+    /// Ignores them and bounds the drain itself.
     Repair,
 }
 
@@ -70,7 +70,7 @@ impl Method {
         }
     }
 
-    /// Whether its commands wait and are looked at again before they are carried out.
+    /// Whether its commands are validated after a delay before they start.
     pub fn is_validated(self) -> bool {
         !self.consolidation_type().is_empty()
     }

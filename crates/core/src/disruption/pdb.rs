@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets as disruption looks at them (spec 30 §3.4).
+//! Evaluates PodDisruptionBudgets for disruption (spec 30 §3.4).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,22 @@ use crate::pod::{OwnerKind, Pod, PodSpec};
 use crate::selector::Labels;
 use crate::snapshot::{PodDisruptionBudget, Snapshot};
 
-/// The budgets of a cluster, by namespace. Replicas mostly share their labels and specs, so what is
-/// found for one is remembered for the others.
+/// The PodDisruptionBudgets of a cluster, by namespace.
+/// Replicas mostly share their labels and specs, so the results for them are cached.
 pub(super) struct PdbIndex<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudget>>,
-    /// By namespace and labels. The keys are addresses of what the snapshot keeps alive.
+    /// Matching budgets by namespace and labels.
+    /// The keys are addresses of labels that the snapshot keeps alive.
     by_labels: FxHashMap<(&'a str, *const Labels), SmallVec<[&'a PodDisruptionBudget; 2]>>,
     disruption_tolerated: FxHashMap<*const PodSpec, bool>,
 }
 
-/// What keeps a pod where it is.
+/// Why a pod cannot be evicted.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum EvictionBlocker<'a> {
-    /// More than one budget, with which Kubernetes evicts nothing.
+    /// Several PodDisruptionBudgets match, so Kubernetes refuses every eviction.
     MultiplePdbs(Vec<&'a PodDisruptionBudget>),
-    /// A budget that lets nothing go now.
+    /// The PodDisruptionBudget allows no disruption now.
     PdbExhausted(&'a PodDisruptionBudget),
 }
 
@@ -45,7 +46,7 @@ impl<'a> PdbIndex<'a> {
         }
     }
 
-    /// What keeps the pod from being evicted now.
+    /// Returns why the pod cannot be evicted now, if it cannot.
     pub(super) fn eviction_blocker(&mut self, pod: &'a Pod) -> Option<EvictionBlocker<'a>> {
         match &self.matching_pdbs(pod)[..] {
             [] => None,
@@ -58,7 +59,7 @@ impl<'a> PdbIndex<'a> {
         }
     }
 
-    /// Whether it can never be evicted as its budgets are written.
+    /// Whether the pod's PodDisruptionBudgets never allow its eviction.
     pub(super) fn is_never_evictable(&mut self, pod: &'a Pod) -> bool {
         match &self.matching_pdbs(pod)[..] {
             [] => false,
@@ -67,7 +68,8 @@ impl<'a> PdbIndex<'a> {
         }
     }
 
-    /// The budgets that count for the pod. None does for what nobody evicts.
+    /// Returns the PodDisruptionBudgets that apply to the pod.
+    /// None apply to pods that a drain does not evict.
     fn matching_pdbs(&mut self, pod: &'a Pod) -> SmallVec<[&'a PodDisruptionBudget; 2]> {
         let Some(budgets) = self.by_namespace.get(pod.namespace.as_str()) else {
             return SmallVec::new();

@@ -1,13 +1,13 @@
-//! Which pods should go first when their ReplicaSets shrink (spec 45 §10; gate
+//! Ranks nodes to set the pod deletion cost of their pods (spec 45 §10; gate
 //! PodDeletionCostManagement).
 //!
-//! Nodes that we would remove next get their pods' cost written, so that a ReplicaSet that scales
-//! down empties them:
+//! Pods get a lower cost on nodes that disruption would remove sooner, so that a ReplicaSet that
+//! scales down empties these nodes:
 //!
 //! ```text
-//! leaving              the lowest cost there is
-//! drifted, then others −n … −1, best saving first, as far as budgets reach
-//! the rest             no cost: nothing would come of it
+//! deleting             the lowest cost there is
+//! drifted, then others −n … −1, best saving first, as far as budgets allow
+//! the rest             no cost: it would have no effect
 //! ```
 
 use super::allowances::Allowances;
@@ -21,26 +21,26 @@ use crate::taint::TaintEffect;
 #[cfg(test)]
 mod tests;
 
-/// What pods on nodes get that are leaving.
+/// The deletion cost of pods on deleting nodes.
 pub const DELETING_NODE_COST: i32 = i32::MIN;
 
-/// How many nodes are written in a cycle, those that are leaving not counted.
+/// The most nodes that a cycle updates, without deleting nodes.
 const NODES_PER_CYCLE: usize = 50;
 
 const DISRUPTED_TAINT: &str = "karpenter.sh/disrupted";
 
-/// Our nodes in the order in which they would go.
+/// Managed nodes in the order in which disruption would remove them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRanking {
-    /// Those that are leaving.
+    /// Nodes that are deleting or tainted as disrupted.
     pub deleting: Vec<NodeId>,
-    /// Those that could be next, the first one first.
+    /// Nodes that disruption could remove next, the first one first.
     pub ranked: Vec<NodeId>,
-    /// Those that stay.
+    /// Nodes whose pods get no cost.
     pub unranked: Vec<NodeId>,
 }
 
-/// The cost that pods of a node should have; none for no annotation.
+/// The deletion cost for pods of a node; none for no annotation.
 pub type DesiredCost = Option<i32>;
 
 enum RankGroup {
@@ -51,7 +51,7 @@ enum RankGroup {
 }
 
 impl NodeRanking {
-    /// Looks at every node that is ours.
+    /// Ranks all managed nodes.
     pub fn new(context: &PassContext<'_>) -> Self {
         let index = CandidateIndex::new(context);
         let is_managed = |node: &&NodeId| context.snapshot.node(**node).is_managed;
@@ -75,7 +75,7 @@ impl NodeRanking {
         ranking
     }
 
-    /// Ranks the nodes that the budgets for the reason let go.
+    /// Ranks the nodes that the budgets for a reason allow to disrupt.
     fn rank_within_budgets(
         &mut self,
         context: &PassContext<'_>,
@@ -91,8 +91,8 @@ impl NodeRanking {
         }
     }
 
-    /// The nodes to write to in this cycle, with the cost of their pods. `needs` says whether a
-    /// node has a pod with another cost.
+    /// Returns the nodes to update in this cycle, with the cost of their pods.
+    /// `needs` returns whether a node has a pod with another cost.
     pub fn pending_updates(
         &self,
         mut needs: impl FnMut(NodeId, DesiredCost) -> bool,
@@ -138,8 +138,8 @@ fn is_disrupted(node: &StateNode) -> bool {
         .any(|taint| taint.key == DISRUPTED_TAINT && taint.effect == TaintEffect::NoSchedule)
 }
 
-/// Whether nobody would make the pod anew elsewhere, so that its node stays anyway. Who merely owns
-/// a pod does not.
+/// Whether no controller recreates the pod elsewhere, so that its node stays.
+/// An owner that is not the controller of the pod does not count.
 fn is_not_recreated(pod: &Pod) -> bool {
     const RECREATING: [(&str, &str); 3] =
         [("apps", "ReplicaSet"), ("batch", "Job"), ("apps", "DaemonSet")];

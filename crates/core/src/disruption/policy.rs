@@ -1,4 +1,4 @@
-//! Which nodes of a NodePool consolidation looks at.
+//! The consolidation policy of a NodePool.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ impl ConsolidationPolicy {
         }
     }
 
-    /// The policy of that name.
+    /// Returns the policy with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }

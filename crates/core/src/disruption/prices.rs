@@ -22,10 +22,11 @@ pub(super) struct LaunchPrice {
     pub(super) has_spot: bool,
 }
 
-/// What a launch of each instance type may cost in each zone, by name.
+/// The launch prices of all instance types, by zone.
 type PricesByZone = Arc<[(String, Arc<[LaunchPrice]>)]>;
 
-/// Launch prices by NodePool and requirements. Many candidates lead to the same replacement.
+/// A cache of launch prices by NodePool and requirements.
+/// Many candidates lead to the same replacement.
 pub(super) struct LaunchPrices<'a> {
     catalog: &'a Catalog,
     by_pool: FxHashMap<(String, Arc<Requirements>), Arc<[LaunchPrice]>>,
@@ -37,12 +38,12 @@ impl<'a> LaunchPrices<'a> {
         Self { catalog, by_pool: FxHashMap::default(), by_zone: FxHashMap::default() }
     }
 
-    /// The instance types of a NodePool.
+    /// Returns the instance types of a NodePool.
     pub(super) fn instance_types(&self, pool: &str) -> &'a [Arc<InstanceType>] {
         self.catalog.pools.get(pool).map_or(&[][..], |types: &InstanceTypes| types)
     }
 
-    /// What a launch with these requirements may cost for each instance type of a NodePool.
+    /// Returns the launch prices of a NodePool's instance types with requirements.
     pub(super) fn launch_prices(
         &mut self,
         pool: &str,

@@ -17,35 +17,35 @@ use jiff::{SignedDuration, Timestamp};
 #[cfg(test)]
 mod tests;
 
-/// How often a command is looked at.
+/// How often the queue checks a command.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest that a command may take, whatever else goes on.
+/// The longest timeout of a command.
 pub const TIMEOUT_MAX: SignedDuration = SignedDuration::from_hours(1);
 
-/// The time that every command gets.
+/// The shortest timeout of a command.
 const TIMEOUT_MIN: SignedDuration = SignedDuration::from_mins(10);
 
-/// What each node in the queue adds to it: the more there are, the slower is the cloud.
+/// The timeout for each node in the queue; more nodes make the cloud slower.
 const TIMEOUT_PER_NODE: SignedDuration = SignedDuration::from_millis(80);
 
-/// How long a command may take while so many nodes are to go.
+/// Returns the timeout of a command while the queue removes so many nodes.
 pub fn timeout(nodes_in_queue: usize) -> SignedDuration {
     let nodes = i32::try_from(nodes_in_queue).unwrap_or(i32::MAX);
     TIMEOUT_PER_NODE.saturating_mul(nodes).clamp(TIMEOUT_MIN, TIMEOUT_MAX)
 }
 
-/// What to do after the sources were marked, which may have failed for some.
+/// Whether a command starts after marking its nodes, which may fail for some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartDecision {
-    /// Go on with those that were marked.
+    /// Start with the nodes that are marked.
     Proceed,
-    /// Take it all back.
+    /// Remove the marks.
     Abort,
 }
 
-/// Whether a command goes on of whose sources so many were marked. With replacements it is all or
-/// nothing: they were chosen for all of the sources.
+/// Returns whether a command starts with `marked` of its `sources`.
+/// With replacements it needs all of them: the replacements were chosen for all of the sources.
 pub fn start_decision(sources: usize, marked: usize, has_replacements: bool) -> StartDecision {
     if marked == 0 || (has_replacements && marked < sources) {
         StartDecision::Abort
@@ -54,12 +54,12 @@ pub fn start_decision(sources: usize, marked: usize, has_replacements: bool) -> 
     }
 }
 
-/// What is seen of a replacement.
+/// The observed state of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplacementState {
-    /// Nobody knows it: it was deleted, by us after a failed launch or by somebody else.
+    /// It was deleted: after a failed launch, or by another client.
     Deleted,
-    /// It is not seen, but somebody knows it.
+    /// The mirror knows it, but the informer cache does not show it.
     NotInCache,
     /// It is there, and not ready.
     Starting,
@@ -67,7 +67,7 @@ pub enum ReplacementState {
     Initialized,
 }
 
-/// A command whose sources are marked and whose replacements are created.
+/// A command whose nodes are marked and whose replacements are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunningCommand {
     /// When it was decided.
@@ -76,25 +76,25 @@ pub struct RunningCommand {
     pub replacements: Vec<PendingReplacement>,
 }
 
-/// A replacement that is waited for.
+/// A replacement of a running command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingReplacement {
     /// The name of the NodeClaim.
     pub name: String,
-    /// Whether it has been ready. What comes after does not matter.
+    /// Whether it has ever been initialized.
     pub is_initialized: bool,
 }
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look again after [`POLL_INTERVAL`].
+    /// Check again after [`POLL_INTERVAL`].
     Wait,
     /// Delete the sources.
     Terminate,
-    /// There is nothing left to delete.
+    /// No source is left to delete.
     Finish,
-    /// Take back what was done to the sources.
+    /// Remove the marks from the sources.
     Fail(Failure),
 }
 
@@ -135,18 +135,19 @@ impl RunningCommand {
         Self { started, replacements: replacements.into_iter().map(awaited).collect() }
     }
 
-    /// Notes what is seen of a replacement, and decides: `sighting` is asked about each that was
-    /// never ready. `sources` is how many nodes are still to go.
+    /// Updates the replacements and returns the next step.
+    /// `observe` is called for each replacement that was never initialized. `sources` is how many
+    /// nodes are still to be deleted.
     pub fn next_step(
         &mut self,
-        mut sighting: impl FnMut(&str) -> ReplacementState,
+        mut observe: impl FnMut(&str) -> ReplacementState,
         sources: usize,
         nodes_in_queue: usize,
         now: Timestamp,
     ) -> Step {
         let mut gone = None;
         for awaited in self.replacements.iter_mut().filter(|awaited| !awaited.is_initialized) {
-            match sighting(&awaited.name) {
+            match observe(&awaited.name) {
                 ReplacementState::Deleted => gone = gone.or_else(|| Some(awaited.name.clone())),
                 ReplacementState::NotInCache | ReplacementState::Starting => {}
                 ReplacementState::Initialized => awaited.is_initialized = true,
@@ -172,7 +173,7 @@ impl RunningCommand {
         self.wait_or_time_out(nodes_in_queue, now, || error.to_owned())
     }
 
-    /// How many replacements have never been ready.
+    /// Returns how many replacements have never been initialized.
     pub fn uninitialized_count(&self) -> usize {
         self.uninitialized_names().count()
     }

@@ -29,7 +29,7 @@ impl Reason {
         }
     }
 
-    /// The reason of that name.
+    /// Returns the reason with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }

@@ -19,7 +19,7 @@ pub enum Rejection {
     NotInitialized,
     /// It has not joined.
     NotRegistered,
-    /// Pods were promised to it.
+    /// A pending pod is nominated for it.
     Nominated,
     /// Its annotation forbids it.
     DoNotDisrupt,
@@ -35,7 +35,7 @@ pub enum Rejection {
         /// The pod, as `namespace/name`.
         pod: String,
     },
-    /// Nobody knows where else a pod may run.
+    /// The scheduling constraints of a pod could not be parsed.
     UnparsedPodConstraints {
         /// The pod, as `namespace/name`.
         pod: String,
@@ -47,7 +47,7 @@ pub enum Rejection {
         /// The budgets, each as `namespace/name`.
         budgets: Vec<String>,
     },
-    /// A pod's PodDisruptionBudget lets nothing go now.
+    /// The PodDisruptionBudget of a pod allows no disruption now.
     PdbExhausted {
         /// The pod, as `namespace/name`.
         pod: String,
@@ -59,7 +59,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// Whether it is the pods that forbid it, which some methods need not mind.
+    /// Whether pods cause the rejection, which some methods may ignore.
     pub fn is_caused_by_pods(&self) -> bool {
         matches!(
             self,
@@ -70,7 +70,8 @@ impl Rejection {
         )
     }
 
-    /// Whether an event says so. Nodes that are not ours, or are being worked on, go without.
+    /// Whether an event reports the rejection.
+    /// Nodes that are not managed, or that a command removes already, get no event.
     pub fn is_published(&self) -> bool {
         !matches!(self, Self::InQueue | Self::NotManaged)
     }

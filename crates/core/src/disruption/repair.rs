@@ -21,7 +21,7 @@ use crate::lifecycle::repair::{NodeCondition, is_tolerable};
 use crate::snapshot::{NodeDisruptionState, StateNode};
 use crate::static_capacity::allowed_new_nodes;
 
-/// A NodeClaim is restarted so often within a day; then it is replaced.
+/// The most reboots of a NodeClaim in a day; then it is replaced.
 const REBOOTS_PER_DAY_MAX: usize = 2;
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -51,25 +51,25 @@ impl RebootHistory {
     }
 }
 
-/// What repair knows beside the cluster.
+/// The policies of the provider and the reboots of the last day.
 #[derive(Clone, Copy, Debug)]
 pub struct RepairRules<'a> {
-    /// What the provider says about conditions.
+    /// The repair policies of the provider.
     pub policies: &'a Policies,
     /// Restarts of the last day.
     pub history: &'a RebootHistory,
 }
 
-/// Why a command repairs.
+/// Why a command repairs a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RepairDecision {
-    /// What the policies come to.
+    /// The repair that the policies require.
     pub repair: Repair,
     /// Whether restarts did not help, so that the node is replaced instead.
     pub is_escalated: bool,
 }
 
-/// What came of it.
+/// The result of the repair method.
 #[derive(Debug, Default)]
 pub(super) struct RepairResult {
     pub(super) command: Option<Command>,
@@ -111,7 +111,7 @@ pub(super) fn decide(
     found
 }
 
-/// The nodes that something is due for, the most urgent first.
+/// Returns the nodes with a due repair, the most urgent first.
 fn candidates<'b>(
     index: &'b CandidateIndex<'_>,
     rules: RepairRules<'_>,
@@ -154,7 +154,7 @@ fn candidates<'b>(
     due
 }
 
-/// The NodePools with so many unhealthy nodes that the cause is not the nodes.
+/// Returns the NodePools with too many unhealthy nodes to repair any.
 fn pools_over_unhealthy_limit<'b>(
     index: &'b CandidateIndex<'_>,
     policies: &Policies,
@@ -174,7 +174,7 @@ fn pools_over_unhealthy_limit<'b>(
     counts.iter().filter(|(_, count)| is_tripped(count)).map(|(&pool, _)| pool).collect()
 }
 
-/// What is done about one node; nothing for now, or why nothing can be done.
+/// Returns the command that repairs a node, none for now, or the obstacle.
 fn command(
     consolidation: &mut Consolidation<'_>,
     candidate: &Candidate,
@@ -196,7 +196,7 @@ fn command(
     Ok(Some(drift::replace_command(consolidation, Method::Repair, candidate, simulated, first)))
 }
 
-/// The same for a node of a static NodePool (spec 45 §8.3).
+/// Returns the command that repairs a node of a static pool (spec 45 §8.3).
 fn static_pool_command(
     index: &CandidateIndex<'_>,
     candidate: &Candidate,
@@ -230,8 +230,8 @@ fn static_pool_command(
     }
 }
 
-/// How long the drain may take: what the policies say, but no longer than the NodeClaim allows.
-/// None inherits the NodeClaim's.
+/// Returns the drain bound of the policies, at most that of the NodeClaim.
+/// None inherits the bound of the NodeClaim.
 fn drain_bound(candidate: &Candidate, repair: &Repair) -> Option<SignedDuration> {
     let (period, _) = repair.grace_period.as_ref()?;
     let period = SignedDuration::try_from(*period).unwrap_or(SignedDuration::MAX);

@@ -1,4 +1,4 @@
-//! One look at the cluster: the methods in their order (spec 30 §2).
+//! Runs one disruption pass: the methods in their order (spec 30 §2).
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -30,24 +30,24 @@ use destinations::Destinations;
 
 pub use command_effects::{apply_command, largest_capacity, move_to_placeholder_nodes};
 
-/// How long the searches may take.
+/// The time that the searches may take.
 #[derive(Debug)]
 pub struct SearchFuel<'a> {
     /// For sets of several nodes. It also ends a simulation that runs.
     pub multi: Fuel<'a>,
-    /// For the walk over single nodes. It is asked before each.
+    /// For the search over single nodes, which checks it before each node.
     pub single: Fuel<'a>,
 }
 
 impl SearchFuel<'_> {
-    /// As long as they want.
+    /// Returns fuel that never runs out.
     pub fn unlimited() -> Self {
         Self { multi: Fuel::unlimited(), single: Fuel::unlimited() }
     }
 }
 
-/// Looks at the cluster once, with the methods from `from` on that are not settled: until one of them
-/// finds something if it searches as upstream, else with all of them.
+/// Runs the methods from `from` on that are not settled.
+/// The upstream search ends with the first method that finds a command; the others run all methods.
 pub fn run_pass(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
     match context.settings.search {
         SearchMode::Upstream => run_upstream(context, from, time),
@@ -55,8 +55,9 @@ pub fn run_pass(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'
     }
 }
 
-/// The first methods one after the other, each on what the ones before leave, then the rounds. One
-/// look at the nodes does for all of them as long as nothing is found.
+/// Runs the methods in order, then the rounds of consolidation.
+/// Each method builds on the commands before. One candidate index serves all of them until one
+/// finds a command.
 fn run_best(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
     let is_due = |method: &Method| {
         *method >= from && *method < Method::MultiNode && !context.settled.contains(method)
@@ -79,7 +80,8 @@ fn run_best(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) 
     passing.finish()
 }
 
-/// The methods that are left, each on what the commands before leave, then the rounds.
+/// Runs the remaining methods after the given commands, then the rounds.
+/// Each method builds on the commands before.
 fn run_remaining_methods(
     context: &PassContext<'_>,
     mut result: PassOutcome,
@@ -106,7 +108,7 @@ fn run_remaining_methods(
     }
 }
 
-/// The rounds of consolidation, unless it has nothing to do.
+/// Runs the rounds of consolidation, unless it is settled.
 fn run_consolidation_rounds(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -128,7 +130,7 @@ fn run_consolidation_rounds(
     Some(best::SearchResult { has_timed_out, ..found })
 }
 
-/// The methods until one of them finds something.
+/// Runs the methods until one of them finds a command.
 fn run_upstream(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'_>) -> PassOutcome {
     let index = CandidateIndex::new(context);
     let mut pass = PassRun::new(&index);
@@ -143,12 +145,12 @@ fn run_upstream(context: &PassContext<'_>, from: Method, time: &mut SearchFuel<'
     pass.finish()
 }
 
-/// A pass in progress.
+/// The state of a running pass.
 struct PassRun<'a> {
     index: &'a CandidateIndex<'a>,
     consolidation: Consolidation<'a>,
     result: PassOutcome,
-    /// Why nodes stay that consolidation looked at.
+    /// Why evaluated nodes are not consolidated.
     reasons: BTreeMap<NodeId, Unconsolidatable>,
 }
 
@@ -173,7 +175,7 @@ impl<'a> PassRun<'a> {
         }
     }
 
-    /// Methods in order, until one finds something.
+    /// Runs methods in order until one finds a command.
     fn run_until_found(
         &mut self,
         methods: &mut Peekable<impl Iterator<Item = Method>>,
@@ -191,7 +193,8 @@ impl<'a> PassRun<'a> {
             self.result.timed_out.push(Method::SingleNode);
         } else if found.commands.is_empty()
             && !found.is_constrained
-            // With nobody to look at nothing was found out: who becomes consolidatable is looked at.
+            // No consolidatable nodes: leave the methods unsettled so that new candidates are
+            // evaluated.
             && !consolidation_candidates(self.index).is_empty()
         {
             self.result.settled.extend([Method::MultiNode, Method::SingleNode]);
@@ -270,7 +273,7 @@ impl<'a> PassRun<'a> {
         let found = single::search(&mut self.consolidation, &candidates, &allowances, fuel);
         self.result.unseen_pools = match (&found.unseen_pools, &found.command) {
             (Some(unseen), _) => unseen.iter().cloned().collect(),
-            // Who finds something early has not come to the end, so what was unseen still is.
+            // A search that finds a command early did not reach the rest: keep the unseen pools.
             (None, Some(_)) => self.index.context.unseen_pools.iter().cloned().collect(),
             (None, None) => Vec::new(),
         };
@@ -291,7 +294,7 @@ impl<'a> PassRun<'a> {
         self.result.commands.extend(found.command);
     }
 
-    /// Tells why the nodes stay that the rounds looked at, or did not.
+    /// Records events for nodes that consolidation evaluated or skipped.
     fn record_consolidation_events(&mut self) {
         let eligible = consolidation_candidates(self.index).len();
         self.result.eligible_counts.push((Method::SingleNode, eligible));
@@ -307,7 +310,7 @@ impl<'a> PassRun<'a> {
         }
     }
 
-    /// Tells why a method does not look at candidates.
+    /// Records events for candidates that a method does not accept.
     fn record_ineligible_events(
         &mut self,
         method: Method,
@@ -334,8 +337,9 @@ impl<'a> PassRun<'a> {
         self.result.node_events.push(NodeEvent { node, method, kind, text });
     }
 
-    /// Whether there will be more to look at without any change of the cluster: pools that wait, and
-    /// nodes that pods were promised to, come back. (Upstream finds those five minutes later.)
+    /// Whether new candidates will appear without any change of the cluster.
+    /// NodePools leave their backoff, and nominations of nodes expire. (Upstream finds those
+    /// candidates five minutes later.)
     fn has_pending_candidates(&self) -> bool {
         let context = self.index.context;
         let is_nominated =
@@ -380,7 +384,7 @@ impl<'a> PassRun<'a> {
     }
 }
 
-/// The nodes that consolidation looks at, by name.
+/// Returns the candidates of consolidation, by name.
 fn consolidation_candidates<'a>(index: &'a CandidateIndex<'_>) -> Vec<&'a Candidate> {
     let mut candidates = index.candidates(DisruptionClass::Graceful);
     candidates.retain(|candidate| {

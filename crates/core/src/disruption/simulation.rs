@@ -1,4 +1,4 @@
-//! If these nodes were gone, where would everything go that needs a place? (spec 30 §5)
+//! Simulates where pods go if the nodes of candidates are removed (spec 30 §5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,21 +15,21 @@ use crate::scheduling::{
 };
 use crate::snapshot::Snapshot;
 
-/// How many pods without a place are named in a text.
+/// The most unplaced pods that a message names.
 const NAMED_PODS_MAX: usize = 5;
 
-/// Asks the scheduler about nodes that would be gone. The scheduler gets ready once for each kind of
-/// question, when the first such is asked.
+/// Runs the scheduler without the nodes of candidates.
+/// It prepares one solver for each kind of simulation, on first use.
 pub(super) struct Simulator<'a> {
     index: &'a CandidateIndex<'a>,
-    /// Pods that wait for a place, and pods of nodes that go already.
+    /// Pending pods, and pods of nodes that are deleting already.
     pods_to_place: Option<Vec<PodId>>,
     consolidation: Option<PreparedSolver<'a>>,
     drift_or_repair: Option<PreparedSolver<'a>>,
     freed_slot: Option<PreparedSolver<'a>>,
 }
 
-/// What the scheduler is told for each kind of question.
+/// The scheduler options for each kind of simulation.
 #[derive(Debug)]
 pub(super) struct SimulationOptions {
     consolidation: Options,
@@ -50,7 +50,7 @@ impl SimulationOptions {
     }
 }
 
-/// What is asked.
+/// The purpose of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SimulationKind<'a> {
     /// For consolidation: nodes whose consolidateAfter has not passed take no pods.
@@ -59,7 +59,7 @@ pub(super) enum SimulationKind<'a> {
     Drift,
     /// For repair: also pods that must not be moved take part.
     Repair,
-    /// With a slot of a reservation that the candidate frees, and nothing else instead of it.
+    /// With the reservation slot that the candidate frees, without any fallback.
     FreedSlot {
         /// The reservation.
         reservation: &'a str,
@@ -68,19 +68,19 @@ pub(super) enum SimulationKind<'a> {
     },
 }
 
-/// The answer.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Simulation {
     pub(super) plan: Plan,
-    /// Pods without a place that have one now, by namespace and name.
+    /// Bound pods without a usable place, by namespace and name.
     pub(super) unplaced_pods: Vec<(PodId, UnplacedReason)>,
 }
 
-/// Why a pod has no place that counts.
+/// Why a pod has no usable place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum UnplacedReason {
     Unschedulable(Arc<PodRejection>),
-    /// Its place is a node that may never become ready.
+    /// Its place is a node that is not initialized and may never be.
     UninitializedNode {
         node_claim: String,
         node: String,
@@ -98,7 +98,7 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    /// Where everything would go without these nodes.
+    /// Simulates the placement of all pods without these nodes.
     pub(super) fn simulate(
         &mut self,
         candidates: &[&Candidate],
@@ -107,12 +107,13 @@ impl<'a> Simulator<'a> {
     ) -> Simulation {
         match self.run_scheduler(candidates, kind, StopConditions::default(), fuel) {
             Ok(simulated) => simulated,
-            // Nothing was to stop it.
+            // Without stop conditions the solver never stops.
             Err(_) => Simulation { plan: Plan::default(), unplaced_pods: Vec::new() },
         }
     }
 
-    /// The same, but given up as soon as some pod has no place, or so many new nodes do not do.
+    /// Simulates for consolidation and stops as soon as it cannot succeed.
+    /// That is when a bound pod has no place, or when `claims` new nodes are not enough.
     pub(super) fn simulate_bounded(
         &mut self,
         candidates: &[&Candidate],
@@ -123,7 +124,7 @@ impl<'a> Simulator<'a> {
         self.run_scheduler(candidates, SimulationKind::Consolidation, stop, fuel)
     }
 
-    /// The one place that asks the scheduler.
+    /// Runs the scheduler without the nodes of the candidates.
     fn run_scheduler(
         &mut self,
         candidates: &[&Candidate],
@@ -160,8 +161,8 @@ impl<'a> Simulator<'a> {
         };
         match prepared.solve_request(&request, fuel) {
             PlacementResult::Plan(plan) => {
-                let misplaced = self.find_unplaced_pods(&plan);
-                Ok(Simulation { plan: *plan, unplaced_pods: misplaced })
+                let unplaced_pods = self.find_unplaced_pods(&plan);
+                Ok(Simulation { plan: *plan, unplaced_pods })
             }
             PlacementResult::Stopped(stopped) => Err(stopped),
         }
@@ -174,19 +175,19 @@ impl<'a> Simulator<'a> {
             .iter()
             .map(|(&pod, why)| (pod, UnplacedReason::Unschedulable(why.clone())));
         let refused = refused.filter(|(pod, _)| !is_pending(snapshot, *pod));
-        let mut misplaced: Vec<_> = refused.collect();
+        let mut unplaced: Vec<_> = refused.collect();
         for (node, pods) in &plan.existing_nodes {
             let node = snapshot.node(*node);
             if node.is_initialized {
                 continue;
             }
-            // What leaves a node that goes already is taken care of already.
+            // The provisioner handles pods of nodes that are deleting already.
             let counts = |pod: &&PodId| {
                 let on = snapshot.pod(**pod).node;
                 !on.is_some_and(|on| snapshot.node(on).is_deleting)
             };
             let counted = pods.iter().filter(counts).filter(|pod| !is_pending(snapshot, **pod));
-            misplaced.extend(counted.map(|&pod| {
+            unplaced.extend(counted.map(|&pod| {
                 let node_claim = node.disruption_state.node_claim.clone();
                 let name = if node.object.is_some() { node.name.clone() } else { String::new() };
                 (pod, UnplacedReason::UninitializedNode { node_claim, node: name })
@@ -196,8 +197,8 @@ impl<'a> Simulator<'a> {
             let pod = snapshot.pod(pod);
             (&pod.namespace, &pod.name)
         };
-        misplaced.sort_by(|a, b| name(a.0).cmp(&name(b.0)));
-        misplaced
+        unplaced.sort_by(|a, b| name(a.0).cmp(&name(b.0)));
+        unplaced
     }
 }
 
@@ -208,12 +209,12 @@ impl SimulationKind<'_> {
 }
 
 impl Simulation {
-    /// Whether every pod that has a place keeps one.
+    /// Whether every bound pod has a usable place.
     pub(super) fn places_all_pods(&self) -> bool {
         self.unplaced_pods.is_empty()
     }
 
-    /// The pods that would lose their place, as events say it.
+    /// Returns the event message with the unplaced pods.
     pub(super) fn event_text(&self, snapshot: &Snapshot) -> String {
         let mut text = "Not all pods would schedule, ".to_owned();
         for (pod, why) in self.unplaced_pods.iter().take(NAMED_PODS_MAX) {
@@ -227,7 +228,7 @@ impl Simulation {
     }
 }
 
-/// Whether nobody takes a place from the pod: it has none now.
+/// Whether the pod is pending or virtual, so that it has no node to lose.
 pub(super) fn is_pending(snapshot: &Snapshot, pod: PodId) -> bool {
     let pod = snapshot.pod(pod);
     is_provisionable(pod) || pod.is_virtual

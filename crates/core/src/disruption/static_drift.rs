@@ -23,7 +23,7 @@ pub(super) const AT_LIMIT: &str =
 pub(super) const RESERVATIONS_FULL: &str =
     "static NodePool's capacity reservations are full and cannot stage a replacement";
 
-/// What came of it.
+/// The result of the static drift method.
 #[derive(Debug, Default)]
 pub(super) struct StaticDriftResult {
     pub(super) commands: Vec<Command>,
@@ -97,8 +97,8 @@ fn replace_drifted(
     found.commands.extend(replaced.map(|one| replace_command(Method::StaticDrift, one)));
 }
 
-/// What keeps a drifted node of a static pool from being replaced, whatever its budgets allow: the
-/// text of the event.
+/// Returns why a drifted node of a static pool cannot be replaced.
+/// It is the text of the event. Budgets do not count.
 pub(super) fn replacement_obstacle(
     index: &CandidateIndex<'_>,
     candidate: &Candidate,
@@ -121,12 +121,12 @@ pub(super) fn node_limit(pool: &ManagedPool) -> Option<i64> {
     Some(i64::try_from(limit.units()).unwrap_or(i64::MAX))
 }
 
-/// Whether somebody launches a node when one is gone.
+/// Whether the static NodePool gets a new node when one is deleted.
 pub(super) fn is_refillable(pool: &ManagedPool) -> bool {
     pool.is_ready && !pool.is_deleting
 }
 
-/// A node for a node of the same static pool.
+/// Builds the command that replaces a node of a static NodePool.
 pub(super) fn replace_command(method: Method, candidate: &Candidate) -> Command {
     let pool = candidate.pool.clone();
     Command {
@@ -136,7 +136,7 @@ pub(super) fn replace_command(method: Method, candidate: &Candidate) -> Command 
     }
 }
 
-/// A node that goes so that another can come.
+/// Builds the command that terminates a node before its replacement launches.
 pub(super) fn terminate_first_command(
     method: Method,
     candidate: &Candidate,
@@ -180,7 +180,7 @@ pub(super) fn holds_reservation_slot(candidate: &Candidate, offered: &BTreeSet<S
         && candidate.reservation_id.as_ref().is_some_and(|id| offered.contains(id))
 }
 
-/// What the template of a pool requires of its nodes.
+/// Returns the requirements of a NodePool's template.
 fn template_requirements(pool: &ManagedPool) -> Requirements {
     let mut requirements = pool.pool.requirements.clone();
     requirements.add(Requirement::in_values(NODE_POOL, [pool.pool.name.clone()]));

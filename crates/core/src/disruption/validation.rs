@@ -1,7 +1,7 @@
-//! Whether a command still holds after its rest (spec 30 §8).
+//! Validates a command after its validation delay (spec 30 §8).
 //!
-//! Emptiness keeps what is still good of its command. Consolidation is all or nothing: its
-//! replacements were chosen for all of its nodes. Neither prices nor scores are looked at again.
+//! Emptiness keeps the nodes of its command that are still empty. Consolidation is all or nothing:
+//! its replacements were chosen for all of its nodes. Prices and scores are not checked again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,37 +19,39 @@ use crate::plan::PlannedNodeClaim;
 use crate::scheduling::Fuel;
 use crate::snapshot::Snapshot;
 
-/// A command that holds.
+/// A command that is still valid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedCommand {
-    /// The command; of an empty set, what is left of it.
+    /// The command; for emptiness, its nodes that are still valid.
     pub command: Command,
-    /// How many of its nodes were left out.
+    /// How many of its nodes are no longer valid.
     pub failed_count: usize,
-    /// The same by ids of this cluster, for [`apply_command`](super::apply_command): what is looked at next has to
-    /// hold together with it.
+    /// The command by ids of this snapshot.
+    /// For [`apply_command`](super::apply_command): the next command has to be valid together with
+    /// it.
     pub refreshed: Command,
-    /// Whether it needs no replacement any more: then the command, too, is by ids of this cluster.
+    /// Whether it no longer needs its replacements.
+    /// Then `command`, too, is by ids of this snapshot.
     pub is_without_replacements: bool,
 }
 
-/// A command that does not hold.
+/// Why a command is no longer valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationFailure {
-    /// In one word.
+    /// The class of the failure.
     pub class: FailureClass,
     /// How many nodes count as failed.
     pub failed_count: usize,
-    /// In a sentence.
+    /// The message.
     pub text: String,
 }
 
-/// Why a command does not hold, in one word.
+/// The class of a validation failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureClass {
     /// Nodes or pods have changed.
     Churn,
-    /// A budget, or a pod that was promised the node, forbids it now.
+    /// A budget allows too few nodes now.
     Budget,
     /// Pods would go elsewhere now.
     Scheduling,
@@ -72,8 +74,8 @@ impl fmt::Display for ValidationFailure {
     }
 }
 
-/// Whether a command of emptiness or consolidation still holds. `planned_types` are the names of
-/// the instance types of each of its replacements.
+/// Validates a command of emptiness or consolidation.
+/// `planned_types` are the names of the instance types of each of its replacements.
 pub fn validate(
     context: &PassContext<'_>,
     command: &Command,
@@ -100,7 +102,7 @@ pub fn validate(
     if !simulated.places_all_pods() {
         return failed(&simulated.event_text(context.snapshot));
     }
-    // Pods have gone meanwhile, so that less does. Upstream begins anew.
+    // Pods are gone meanwhile, so that no replacement is needed. Upstream starts over.
     let is_less =
         simulated.plan.claims.is_empty() && context.settings.search != SearchMode::Upstream;
     if !is_less
@@ -135,8 +137,8 @@ pub fn validate(
     })
 }
 
-/// Whether the nodes of a command that has been validated still are candidates. For a moment right
-/// before its start: others were validated meanwhile.
+/// Checks that the nodes of a validated command are still candidates.
+/// Runs right before the start of the command: others were validated meanwhile.
 pub fn recheck_candidates(
     context: &PassContext<'_>,
     command: &Command,
@@ -157,7 +159,7 @@ fn churn_failure(gone: usize, failed: usize) -> ValidationFailure {
     ValidationFailure { class: FailureClass::Churn, failed_count: failed, text }
 }
 
-/// Whether what was planned does for what is needed now: each for another one.
+/// Whether the planned replacements match the needed ones, one to one.
 fn replacements_still_suffice(
     context: &PassContext<'_>,
     command: &Command,
@@ -176,7 +178,7 @@ fn replacements_still_suffice(
     has_each && needed.is_empty()
 }
 
-/// A claim with only those of its instance types that have one of these names.
+/// Returns the claim with only the named instance types.
 fn narrow_instance_types(
     context: &PassContext<'_>,
     claim: &PlannedNodeClaim,
@@ -227,7 +229,7 @@ fn validate_emptiness(
 
 const OVER_BUDGET: &str = "a candidate can no longer be disrupted without violating budgets";
 
-/// The candidates of the command as they are now, all of them.
+/// Returns the current candidates of all nodes of the command.
 fn current_candidates<'a>(
     index: &'a CandidateIndex<'_>,
     command: &Command,
@@ -264,7 +266,8 @@ fn check_budgets(
     Err(ValidationFailure { class, failed_count: failed, text: OVER_BUDGET.to_owned() })
 }
 
-/// The names of the instance types that a claim may become, which was planned on this cluster.
+/// Returns the names of the instance types that a NodeClaim may become.
+/// The claim has to be planned on this snapshot and catalog.
 pub fn instance_type_names(
     snapshot: &Snapshot,
     catalog: &Catalog,

@@ -8,13 +8,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::remaining;
 use crate::resources::{Quantity, Resources};
 
-/// How often a claim is looked at.
+/// How often the consistency of a claim is checked.
 pub const CHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// The least share of a resource that the node has to have.
+/// The least share of a promised resource that a node has to have.
 const MIN_SHARE: f64 = 0.90;
 
-/// What is left of the pause after the last look; none if it is time.
+/// Returns the time until the next check; none if it is due.
 pub fn time_until_check(last: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     remaining(last?, CHECK_INTERVAL, now)
 }

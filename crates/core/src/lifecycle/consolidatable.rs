@@ -20,7 +20,7 @@ pub enum Step {
 /// Why a claim is not consolidatable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotConsolidatableReason {
-    /// The pool says Never.
+    /// consolidateAfter of the NodePool is Never.
     Disabled,
     /// Its node has not been ready for pods yet.
     NotInitialized,
@@ -36,7 +36,7 @@ impl NotConsolidatableReason {
     }
 }
 
-/// The text in logs for a claim whose pods came and went a short while ago.
+/// The text in logs for a claim with a recent pod event.
 pub const WINDOW_NOT_ELAPSED: &str = "consolidateAfter window not yet elapsed";
 
 /// What to do with the condition. `after` is the pool's consolidateAfter, none for Never;

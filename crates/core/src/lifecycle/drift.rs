@@ -17,23 +17,25 @@ use crate::catalog::{CAPACITY_TYPE, InstanceType, ON_DEMAND, RESERVED};
 use crate::labels::INSTANCE_TYPE;
 use crate::requirement::{Requirement, Requirements};
 
-/// How often a claim is looked at without any event.
+/// How often a claim is checked for drift without any event.
 pub const RECHECK_INTERVAL: Duration = Duration::from_mins(5);
 
-/// How long a check holds that found the instance type.
+/// How long a check that found the instance type stays valid.
 pub const TYPE_CHECK_TTL: SignedDuration = SignedDuration::from_mins(30);
 
-/// From which age on the instance type is looked for: catalogues are slow to forget.
+/// The age from which the instance type of a claim is checked.
+/// Catalogs drop instance types slowly.
 const TYPE_CHECK_MIN_AGE: SignedDuration = SignedDuration::from_hours(1);
 
-/// How a claim differs from its pool. The name is reason and message of the condition.
+/// How a claim differs from its NodePool.
+/// The name is reason and message of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriftCause {
     /// The template has changed.
     NodePool,
     /// The requirements leave the claim's labels out.
     Requirements,
-    /// The cloud has no such instance type, or does not sell it so.
+    /// The catalog has no such instance type or offering.
     InstanceType,
 }
 
@@ -61,8 +63,8 @@ pub fn from_pool(
     (!is_suitable).then_some(DriftCause::Requirements)
 }
 
-/// Whether to look for the instance type of a claim of that age; `has_checked` if a check that
-/// found it still [holds](TYPE_CHECK_TTL).
+/// Whether the instance type of a claim of that age has to be checked.
+/// `has_checked` is true if a check that found it is still [valid](TYPE_CHECK_TTL).
 pub fn is_type_check_due(created: Timestamp, has_checked: bool, now: Timestamp) -> bool {
     !has_checked && now.duration_since(created) > TYPE_CHECK_MIN_AGE
 }

@@ -15,7 +15,7 @@ pub struct Facts {
     pub is_registered: bool,
     /// How many nodes have its provider id.
     pub nodes: usize,
-    /// Whether it has an instance, as far as anybody knows.
+    /// Whether it has an instance, as far as is known.
     pub has_instance: bool,
 }
 
@@ -27,7 +27,7 @@ pub enum Step {
     /// Delete those nodes that are not on their way, and wait until all are gone. Nodes that did
     /// not register have no finalizer of ours; they go with the instance.
     DeleteNodes,
-    /// End the instance, and wait until it is gone.
+    /// Terminate the instance, and wait until it is gone.
     TerminateInstance,
     /// Remove the finalizer.
     RemoveFinalizer,

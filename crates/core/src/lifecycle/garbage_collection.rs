@@ -1,4 +1,4 @@
-//! Claims whose instance is gone without a word (spec 40 §1.6).
+//! Finds NodeClaims whose instance no longer exists in the cloud (spec 40 §1.6).
 
 /// What counts of a claim.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,8 @@ pub struct Facts {
     pub node_is_ready: Option<bool>,
 }
 
-/// Whether the claim goes. A kubelet that says it is alive is trusted more than the cloud.
+/// Whether the claim is to be deleted.
+/// A kubelet that reports ready is trusted more than the cloud.
 pub fn is_garbage(facts: Facts) -> bool {
     facts.is_registered
         && !facts.is_deleting

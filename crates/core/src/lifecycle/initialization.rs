@@ -13,12 +13,12 @@ pub enum Step {
     Settled,
     /// Nothing: something else comes first.
     Wait,
-    /// Look at the node.
+    /// Check the node.
     Check,
 }
 
-/// The step of a claim whose conditions are so. A node that restarts has to come back first, or
-/// the boot that ends would count.
+/// Returns the step of a claim with these conditions.
+/// A rebooting node has to restart first, or the boot that ends would count.
 pub fn next(initialized: ConditionStatus, is_rebooting: bool, is_registered: bool) -> Step {
     if initialized != ConditionStatus::Unknown {
         Step::Settled
@@ -36,8 +36,8 @@ pub struct Facts {
     pub startup_taints: Vec<Taint>,
     /// What the claim was made for.
     pub requests: Resources,
-    /// DRA drivers that have to publish devices, as the annotation lists them; none if nobody looks
-    /// at devices.
+    /// DRA drivers that have to publish devices, as the annotation lists them.
+    /// None if devices are not checked.
     pub drivers: Option<String>,
     /// The node, if there is exactly one.
     pub node: Option<NodeFacts>,
@@ -56,10 +56,10 @@ pub struct NodeFacts {
     pub slices: Vec<DeviceSlice>,
 }
 
-/// A slice of the devices of a pool of a driver.
+/// A ResourceSlice: some devices of one pool of a DRA driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSlice {
-    /// Who drives the devices.
+    /// The DRA driver of the devices.
     pub driver: String,
     /// The pool.
     pub pool: String,
@@ -69,7 +69,8 @@ pub struct DeviceSlice {
     pub slice_count: i64,
 }
 
-/// Why a node is not initialized yet. Taints, resources and drivers are the first ones found.
+/// Why a node is not initialized yet.
+/// Taints, resources and drivers are the first ones found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InitializationBlocker {
     /// There is none, or several.

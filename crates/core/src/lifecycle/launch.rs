@@ -9,8 +9,8 @@ use super::ConditionStatus;
 pub enum Step {
     /// Nothing but to keep the condition current: it is decided.
     Settled,
-    /// Take over the result of a launch that could not be written down. Invariant: a claim is
-    /// never launched twice by one process.
+    /// Use the result of a launch whose status update failed.
+    /// Invariant: a claim is never launched twice by one process.
     Adopt,
     /// Ask the cloud for an instance.
     Create,
@@ -33,30 +33,30 @@ pub enum Failure {
     InsufficientCapacity,
     /// The node class cannot be used.
     NodeClassNotReady,
-    /// The provider says why, in words for the condition.
+    /// The provider gives a message for the condition.
     ProviderMessage,
     /// Anything else.
     Other,
 }
 
-/// What a failed launch leads to.
+/// The action after a failed launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureAction {
     /// The claim goes, and scheduling decides anew.
     Delete {
         /// The reason in metrics.
         reason: &'static str,
-        /// Whether the claim and its pods hear of it.
+        /// Whether events report the failure.
         is_reported: bool,
     },
     /// The claim stays, and the launch is tried again until it is too late.
     Retry {
-        /// Whether the condition says what the provider says, instead of the error.
+        /// Whether the condition has the message of the provider, not the error.
         uses_provider_message: bool,
     },
 }
 
-/// What the failure leads to.
+/// Returns the action after a failed launch.
 pub fn failure_action(failure: Failure) -> FailureAction {
     match failure {
         Failure::InsufficientCapacity => {
@@ -70,7 +70,7 @@ pub fn failure_action(failure: Failure) -> FailureAction {
     }
 }
 
-/// Labels or annotations: those of `upper` win.
+/// Merges labels or annotations; `upper` takes precedence.
 pub fn merge_maps(
     lower: &BTreeMap<String, String>,
     upper: &BTreeMap<String, String>,

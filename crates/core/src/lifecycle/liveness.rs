@@ -11,7 +11,7 @@ pub const LAUNCH_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 /// How long it may take from the creation of the claim until its node is there.
 pub const REGISTRATION_TIMEOUT: SignedDuration = SignedDuration::from_mins(15);
 
-/// A condition, and since when it is so.
+/// The status of a condition, with its last transition time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConditionTransition {
     /// Whether it holds.
@@ -49,7 +49,7 @@ impl Timeout {
         }
     }
 
-    /// How long there was.
+    /// Returns the time that the claim had.
     pub fn duration(self) -> SignedDuration {
         match self {
             Self::Launch => LAUNCH_TIMEOUT,

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Within this time one note is enough.
+/// The least time between two updates of the last pod event.
 const DEDUPE_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
 /// What counts of a pod.
@@ -19,8 +19,8 @@ pub struct PodFacts {
     pub is_daemon: bool,
 }
 
-/// Whether a change of a pod counts: it came to a node, ended there, or is about to leave.
-/// `before` is none for a pod that is new.
+/// Whether a change of a pod resets consolidateAfter of its node.
+/// The pod was bound, ended, or started to terminate. `before` is none for a new pod.
 pub fn is_pod_event(before: Option<PodFacts>, after: PodFacts) -> bool {
     if !after.is_bound || after.is_daemon {
         return false;
@@ -32,7 +32,7 @@ pub fn is_pod_event(before: Option<PodFacts>, after: PodFacts) -> bool {
     })
 }
 
-/// Whether to note it now, with the last note at that time.
+/// Whether the last pod event of a claim has to be updated now.
 pub fn is_update_due(last: Option<Timestamp>, now: Timestamp) -> bool {
     last.is_none_or(|last| now.duration_since(last) >= DEDUPE_INTERVAL)
 }

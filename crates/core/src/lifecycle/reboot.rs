@@ -20,54 +20,54 @@ use crate::termination::drain::MIN_DRAIN_TIME;
 #[cfg(test)]
 mod tests;
 
-/// How often a node is looked at that is rebooting.
+/// How often a rebooting node is checked.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How long the cloud may refuse to begin.
 const ISSUANCE_TIMEOUT: SignedDuration = SignedDuration::from_mins(5);
 
-/// How long the node may take to come back.
+/// How long the node may take to recover.
 const OBSERVATION_WINDOW: SignedDuration = SignedDuration::from_mins(20);
 
 /// How far a reboot is, as the reason of the condition `Rebooting` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Somebody wants it.
+    /// It was requested; the cloud has not accepted it yet.
     Requested,
-    /// The cloud has taken the order.
+    /// The cloud has accepted it.
     Issued,
 }
 
-/// A reboot, as its NodeClaim tells it.
+/// A reboot, as its NodeClaim describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Reboot<'a> {
     /// How far it is.
     pub phase: Phase,
-    /// When it was asked for.
+    /// When it was requested.
     pub requested: Timestamp,
-    /// The annotation that bounds the drain.
+    /// The value of the annotation that bounds the drain.
     pub grace_period: Option<&'a str>,
     /// The annotation with the boot id from before the first call.
     pub pre_boot_id: Option<&'a str>,
     /// Last transition of the condition `Initialized`.
     pub initialized: Option<Timestamp>,
-    /// What this process remembers.
+    /// The facts that only this process remembers.
     pub memory: ProcessMemory,
 }
 
-/// What a process remembers of a reboot.
+/// The facts of a reboot that only one process remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// When it first called the cloud, or was about to.
     pub issuing: Option<Timestamp>,
-    /// When the cloud took the order.
+    /// When the cloud accepted the reboot.
     pub issued: Option<Timestamp>,
 }
 
-/// The node of a reboot.
+/// The observed facts of a rebooting node.
 #[derive(Clone, Copy, Debug)]
 pub struct ObservedNode<'a> {
-    /// Names the boot that runs.
+    /// The id of the running boot.
     pub boot_id: &'a str,
     /// Whether the node is ready.
     pub is_ready: bool,
@@ -76,17 +76,18 @@ pub struct ObservedNode<'a> {
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing but to look again.
+    /// Check again later.
     Poll,
     /// It did not work.
     Fail(Failure),
     /// Keep pods away, drain, and then call the cloud.
     Drain(DrainBound),
-    /// Keep pods away, and call the cloud again: whether the last call arrived is not known.
+    /// Keep pods away, and call the provider again.
+    /// It is not known whether the last call arrived.
     CallProvider,
-    /// The node has rebooted before this was noted: note it.
+    /// Record that the reboot was issued: the node has rebooted already.
     RecordIssued,
-    /// Watch the node come back; `has_booted` says that the new boot is there.
+    /// Wait for the node to recover; `has_booted` is true once the new boot runs.
     Observe {
         /// Whether the boot is another one.
         has_booted: bool,
@@ -98,20 +99,20 @@ pub enum Step {
 /// How a reboot failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Where the fault is.
+    /// The cause.
     pub result: FailureResult,
     /// The text for people.
     pub message: String,
 }
 
-/// Whose fault it is that a reboot failed.
+/// The cause of a failed reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureResult {
-    /// The cloud's.
+    /// The cloud provider.
     ProviderError,
-    /// The node's: it did not come back.
+    /// The node: it did not recover.
     RecoveryTimeout,
-    /// Of the one who asked. The node is left as it is.
+    /// The request. The node is left as it is.
     InvalidRequest,
 }
 
@@ -165,7 +166,7 @@ pub enum DrainBound {
 }
 
 impl Reboot<'_> {
-    /// What to do next about a node, or about one that is not there.
+    /// Returns the next step for a node, or for one that does not exist.
     pub fn next_step(&self, node: Option<ObservedNode<'_>>, now: Timestamp) -> Step {
         let is_late = |deadline: Option<Timestamp>| deadline.is_some_and(|deadline| now > deadline);
         let Some(node) = node else {
@@ -196,7 +197,7 @@ impl Reboot<'_> {
         }
     }
 
-    /// What to do after a look at the pods: how long to wait, or nothing if the drain is over.
+    /// Returns how long to wait for the pods; none if the drain is over.
     pub fn after_drain(
         &self,
         bound: DrainBound,
@@ -218,7 +219,8 @@ impl Reboot<'_> {
         }
     }
 
-    /// The bound of the drain: none for no bound. Also the bound of the termination after a failure.
+    /// Returns the bound of the drain: none for no bound.
+    /// It is also the bound of the termination after a failure.
     pub fn grace_period(&self) -> Result<Option<Duration>, String> {
         let Some(text) = self.grace_period else { return Ok(None) };
         let duration = go::parse_duration(text).map_err(|error| {
@@ -230,7 +232,7 @@ impl Reboot<'_> {
         Ok(Some(duration))
     }
 
-    /// When the cloud took the order, as far as is known.
+    /// Returns when the cloud accepted the reboot, as far as is known.
     pub fn issued(&self) -> Timestamp {
         // `Initialized` turns Unknown then, but keeps its time if it was that before.
         let noted = self.initialized.map_or(self.requested, |time| time.max(self.requested));
@@ -257,7 +259,7 @@ impl Reboot<'_> {
     }
 }
 
-/// Names one reboot to the cloud, also when it is asked for again.
+/// Returns the id of one reboot for the cloud, the same for every call.
 pub fn operation_id(claim_uid: &str, requested: Timestamp, pre_boot_id: &str) -> String {
     format!("{claim_uid}-{}-{pre_boot_id}", requested.as_nanosecond())
 }

@@ -27,31 +27,32 @@ pub fn next(registered: ConditionStatus, nodes: usize) -> Step {
     }
 }
 
-/// What a registration hook answered.
+/// The result of a registration hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookResult {
     /// It is done.
     Done,
-    /// It wants to be asked again after this time.
+    /// It has to be called again after this time.
     RequeueAfter(Duration),
-    /// It wants to be asked again with backoff.
+    /// It has to be called again with backoff.
     Backoff,
     /// It failed.
     Failed,
 }
 
-/// What all hooks together answered.
+/// The combined results of all registration hooks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookResults {
     /// Positions of those that are not done, in their order.
     pub pending: Vec<usize>,
-    /// Whether one of them asked for backoff.
+    /// Whether one of them requires backoff.
     pub has_backoff: bool,
-    /// The shortest time that one of them asked for.
+    /// The shortest requeue time that one of them requires.
     pub requeue_after: Option<Duration>,
 }
 
-/// Puts the answers of hooks together. The node may register when none is pending.
+/// Combines the results of hooks.
+/// The node may register when none is pending.
 pub fn combine_hook_results(answers: &[HookResult]) -> HookResults {
     let mut all = HookResults::default();
     for (position, answer) in answers.iter().enumerate() {

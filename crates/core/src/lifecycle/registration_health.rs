@@ -1,13 +1,13 @@
-//! Whether the nodes of a pool register, by what became of the last ones (spec 40 §4.5).
+//! Rates whether the nodes of a NodePool register, by recent outcomes (spec 40 §4.5).
 
 use std::collections::VecDeque;
 
-/// So many outcomes are kept, and are what a share is taken of.
+/// The number of recent outcomes that count.
 const OUTCOMES_MAX: usize = 4;
-/// So many failures among them are half, which is too many.
+/// The number of failures that is too many: half of the outcomes.
 const UNHEALTHY_FAILURES: usize = OUTCOMES_MAX / 2;
 
-/// What the outcomes say.
+/// The health that recent outcomes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// There are none.
@@ -23,7 +23,7 @@ pub enum Health {
 pub struct Outcomes(VecDeque<bool>);
 
 impl Outcomes {
-    /// Notes whether a claim became a node.
+    /// Records whether a claim became a node.
     pub fn record(&mut self, has_registered: bool) {
         if self.0.len() == OUTCOMES_MAX {
             self.0.pop_front();
@@ -31,7 +31,7 @@ impl Outcomes {
         self.0.push_back(has_registered);
     }
 
-    /// What they say.
+    /// Returns the health that the outcomes show.
     pub fn health(&self) -> Health {
         let failures = self.0.iter().filter(|has_registered| !**has_registered).count();
         match failures {
@@ -41,14 +41,14 @@ impl Outcomes {
         }
     }
 
-    /// What they would say after one more.
+    /// Returns the health after one more outcome.
     pub fn health_with(&self, has_registered: bool) -> Health {
         let mut next = self.clone();
         next.record(has_registered);
         next.health()
     }
 
-    /// The fewest outcomes that say this.
+    /// Returns the fewest outcomes with this health.
     pub fn seeded_with(health: Health) -> Self {
         match health {
             Health::Unknown => Self::default(),

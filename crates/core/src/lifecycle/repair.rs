@@ -1,7 +1,7 @@
 //! What to do about unhealthy nodes (spec 45 §4, §7).
 //!
 //! ```text
-//! policies of the provider ──▶ matches of a node (no clock) ──▶ what is due now
+//! policies of the provider ──▶ matches of a node (no clock) ──▶ the repair due now
 //!      [`policy`]                    [`matching`]                  [`matching::resolve`]
 //! ```
 //!
@@ -25,7 +25,7 @@ pub struct NodeCondition<'a> {
     pub status: &'a str,
     /// Why, in one word; may be empty.
     pub reason: &'a str,
-    /// Since when it has this status, if that is told.
+    /// Since when it has this status, if that is known.
     pub since: Option<Timestamp>,
 }
 

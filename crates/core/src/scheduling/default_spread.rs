@@ -1,7 +1,7 @@
-//! Spread constraints that a cluster gives to pods without any (spec 20 §3.18).
+//! Default spread constraints of a cluster, for pods without any (spec 20 §3.18).
 //!
-//! The constraints come without selector. Which pods are counted is deduced for each pod, as
-//! kube-scheduler does it: from the Services that select it, and from its controller.
+//! The constraints have no selector. The selector is deduced for each pod, as kube-scheduler does
+//! it: from the Services that select the pod, and from its controller.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::pod::{Pod, SpreadConstraint};
 use crate::selector::{Condition, Expression, LabelSelector, Labels, Selector};
 use crate::snapshot::{Snapshot, WorkloadKey};
 
-/// The spread constraints of a pod: its own if it has any, else the defaults with the deduced
-/// selector, else none.
+/// Returns the pod's own spread constraints, else the defaults with a deduced selector.
 ///
-/// The answer depends on the pod's namespace, labels, controller and own constraints only.
+/// Returns none if no selector can be deduced. The result depends only on the pod's namespace,
+/// labels, controller and own constraints.
 pub fn spread_constraints(
     snapshot: &Snapshot,
     pod: &Pod,
@@ -21,13 +21,13 @@ pub fn spread_constraints(
     DefaultSpread::new(snapshot, defaults).spread_constraints(pod)
 }
 
-/// The same for many pods.
+/// The default spread constraints of a cluster, prepared for many pods.
 #[derive(Debug)]
 pub struct DefaultSpread<'a> {
     snapshot: &'a Snapshot,
     defaults: &'a [SpreadConstraint],
-    /// Selectors of Services by namespace and by the first label that they ask for: there may be as
-    /// many Services as pods. Those that ask for none say nothing.
+    /// Selectors of Services, by namespace and by their first label: there may be as many Services
+    /// as pods. Services without a selector are left out.
     services: BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a Labels>>,
 }
 
@@ -45,14 +45,14 @@ impl<'a> DefaultSpread<'a> {
         Self { snapshot, defaults, services }
     }
 
-    /// The spread constraints of a pod, see [`spread_constraints`].
+    /// Returns the spread constraints of a pod, see [`spread_constraints`].
     pub fn spread_constraints(&self, pod: &Pod) -> Vec<SpreadConstraint> {
         let defaults = self.defaults;
         if !pod.spec.topology_spread.is_empty() || defaults.is_empty() {
             return pod.spec.topology_spread.clone();
         }
         let selector = self.deduced_selector(pod);
-        // It would count every pod of the namespace.
+        // An empty selector would count every pod of the namespace.
         if selector == LabelSelector::default() {
             return Vec::new();
         }
@@ -63,7 +63,7 @@ impl<'a> DefaultSpread<'a> {
         defaults.iter().map(with_selector).collect()
     }
 
-    /// What Services and controller say about the pods of a kind; no parts if they say nothing.
+    /// Returns the selector deduced from Services and controller; empty without any.
     fn deduced_selector(&self, pod: &Pod) -> LabelSelector {
         let mut selector = LabelSelector::from_labels(self.service_labels(pod));
         let Some((key, workload)) = controller_selector(self.snapshot, pod) else {

@@ -1,4 +1,4 @@
-//! Which pods need a place (spec 20 §2.3, §2.4).
+//! Selects the pods that need a place (spec 20 §2.3, §2.4).
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use crate::pod::{OwnerKind, Pod, PodProblem};
 use crate::snapshot::Snapshot;
 use crate::taint::{Taint, TaintEffect};
 
-/// The pods of a snapshot that a provisioning loop looks at.
+/// The pods of a snapshot that a provisioning loop considers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// To be placed, by id.
+    /// The pods to place, in the order of the snapshot.
     pub to_place: Vec<PodId>,
-    /// Waiting for a place, but not considered, and why.
+    /// Pending pods that are not placed, with the reason.
     pub ignored: BTreeMap<PodId, PodProblem>,
 }
 
-/// The pods to place: those that the scheduler found no place for, those that stand for spare
-/// capacity, and those that nodes on their way out are about to lose.
+/// Returns the pods to place: unschedulable pods, virtual pods, and pods of deleting nodes.
 ///
-/// Only the first are checked. The others run already, or are made by us.
+/// Only unschedulable pods are validated. Pods of deleting nodes run already, and Karpenter creates
+/// the virtual pods, which stand for spare capacity.
 pub fn demand(snapshot: &Snapshot) -> Demand {
     let mut demand = Demand::default();
     for (index, pod) in snapshot.pods.iter().enumerate() {
@@ -38,8 +38,10 @@ pub fn demand(snapshot: &Snapshot) -> Demand {
     demand
 }
 
-/// Whether the pod waits for capacity. The scheduler must have given up on it, and it must not be
-/// about to get a place by preemption or by its node. Phase and deletion are not looked at.
+/// Returns whether the pod waits for capacity.
+///
+/// The scheduler has marked it unschedulable, it waits for no preemption, and it belongs neither to
+/// a DaemonSet nor to a node. Phase and deletion do not matter.
 pub fn is_provisionable(pod: &Pod) -> bool {
     pod.unschedulable
         && pod.node.is_none()
@@ -47,28 +49,31 @@ pub fn is_provisionable(pod: &Pod) -> bool {
         && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
 }
 
-/// Whether the pod will come back elsewhere when it is gone from its node. Pods of StatefulSets are
-/// replaced only after they are gone, so that they count while they terminate.
+/// Returns whether the pod's controller recreates it when it leaves its node.
+///
+/// StatefulSets replace pods only after they have terminated, so their terminating pods count.
 pub fn is_reschedulable(pod: &Pod) -> bool {
     (pod.is_active() || (pod.terminating && pod.owner == OwnerKind::StatefulSet))
         && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
 }
 
-/// Whether the pod is about to be moved: it comes back elsewhere, and nothing keeps it where it is
-/// for an unknown time, for which new capacity would be wasted.
+/// Returns whether the pod is reschedulable and nothing blocks its eviction.
+///
+/// A blocked pod stays on its node for an unknown time, for which new capacity would be wasted.
 pub fn is_currently_reschedulable(snapshot: &Snapshot, pod: &Pod) -> bool {
     is_reschedulable(pod)
         && (!pod.is_active() || !(pod.do_not_disrupt || is_blocked_by_pdbs(snapshot, pod)))
 }
 
-/// A pod on a node that is on its way out.
+/// Returns whether the pod is currently reschedulable and its node is being deleted.
 fn is_on_deleting_node(snapshot: &Snapshot, pod: &Pod) -> bool {
     let node = pod.node.and_then(|node| snapshot.nodes.get(node.index()));
     node.is_some_and(|node| node.is_deleting) && is_currently_reschedulable(snapshot, pod)
 }
 
-/// Whether PodDisruptionBudgets keep an active pod from being evicted for good. Kubernetes evicts no
-/// pod that has more than one.
+/// Returns whether PodDisruptionBudgets block the eviction of an active pod.
+///
+/// Kubernetes evicts no pod that has more than one PodDisruptionBudget.
 fn is_blocked_by_pdbs(snapshot: &Snapshot, pod: &Pod) -> bool {
     if tolerates_disrupted_taint(pod) {
         return false;
@@ -85,8 +90,9 @@ fn is_blocked_by_pdbs(snapshot: &Snapshot, pod: &Pod) -> bool {
     }
 }
 
-/// Whether the pod tolerates the taint of nodes that are drained. It is not evicted, so budgets do
-/// not matter.
+/// Returns whether the pod tolerates the taint of nodes that are drained.
+///
+/// Such a pod is not evicted, so PodDisruptionBudgets do not matter.
 fn tolerates_disrupted_taint(pod: &Pod) -> bool {
     let disrupted = Taint {
         key: "karpenter.sh/disrupted".to_owned(),
@@ -96,7 +102,7 @@ fn tolerates_disrupted_taint(pod: &Pod) -> bool {
     pod.spec.tolerations.iter().any(|toleration| toleration.tolerates(&disrupted))
 }
 
-/// Everything that is wrong with a pod that waits, in one text.
+/// Returns all problems of a pending pod as one text.
 fn problem(snapshot: &Snapshot, pod: &Pod) -> Option<PodProblem> {
     match (pod.problem.clone(), snapshot.volumes.validate(pod)) {
         (known, Ok(())) => known,
@@ -191,7 +197,7 @@ mod tests {
         }
     }
 
-    /// One node, going or not.
+    /// Returns a snapshot with one node.
     fn one_node(is_deleting: bool) -> Snapshot {
         let node = StateNode {
             name: "n".to_owned(),

@@ -1,29 +1,29 @@
-//! Dynamic resource allocation (spec 20 §3.19).
+//! Allocates devices to the ResourceClaims of pods: dynamic resource allocation (spec 20 §3.19).
 //!
-//! Claims of pods want devices. Drivers publish devices in slices, for a node, for some nodes or
-//! for all; nodes that are not there yet will publish what their instance type's templates say.
-//! This module finds devices for the claims of a pod on one candidate, and keeps what pods placed
-//! earlier in the solve hold.
+//! The claims of a pod request devices. Drivers publish devices in slices, for a node, for some
+//! nodes or for all; future nodes will publish the slices of their instance type's templates. This
+//! module finds devices for the claims of a pod on one candidate, and tracks the devices that pods
+//! placed earlier in the solve hold.
 //!
 //! | File | Owns |
 //! |---|---|
 //! | `types` | slices, claims, classes and templates as plain values |
-//! | `matches` | which devices a selector matches, evaluated outside |
-//! | `allocator` | the entry: what is asked, what is found |
-//! | `claim_plan` | a claim read: requests, limits, why it cannot be served |
-//! | `pools`, `devices` | which devices a candidate sees, in which order |
-//! | `search`, `available_devices`, `constraints`, `counters`, `capacity` | the search on one instance type |
-//! | `tracker` | what is held, by candidate and type |
+//! | `matches` | which devices a selector matches, evaluated by the caller |
+//! | `allocator` | the entry: allocates devices for the claims of a pod |
+//! | `claim_plan` | a claim with its requests, limits and errors |
+//! | `pools`, `devices` | the devices that a candidate can use, in order |
+//! | `search`, `available_devices`, `constraints`, `counters`, `capacity` | searches one type |
+//! | `tracker` | the devices held, by candidate and type |
 //!
 //! # How the solver uses it
 //!
 //! One [`Allocator`] for a solve; none while requests are ignored, and then pods that
-//! [ask](crate::pod::PodSpec::requests_dynamic_resources) are refused.
+//! [request devices](crate::pod::PodSpec::requests_dynamic_resources) are rejected.
 //!
 //! ```text
 //! let mut allocator = Allocator::for_request(request);
 //!
-//! // once for a pod that asks, before any candidate (Refusal::DynamicResources on error)
+//! // once for a pod with claims, before any candidate (PodRejection::DynamicResources on error)
 //! let claims = allocator.resolve(&pod.namespace, &pod.spec.resource_claims)?;
 //!
 //! // existing node, after topology of a volume alternative (spec 20 §3.8); the result narrows
@@ -34,17 +34,24 @@
 //!     requirements: &node_requirements,              // before this pod
 //!     types: vec![CandidateType::of_node(type_label, catalog_type, node.is_initialized)],
 //! };
-//! let allocation = allocator.allocate(&candidate, &claims)?;   // "allocating dynamic resources, {e}"
+//! // "allocating dynamic resources, {e}"
+//! let allocation = allocator.allocate(&candidate, &claims)?;
 //!
 //! // in-flight NodeClaim, step 3b of spec 20 §3.9
 //! let candidate = Candidate {
 //!     id: CandidateId::InFlight(claim_number),
 //!     node_name: None,
 //!     requirements: &claim.requirements,             // before this pod
-//!     types: claim.types.iter().map(|t| CandidateType::in_flight(&t.name, &t.dynamic_resources)).collect(),
+//!     types: claim
+//!         .types
+//!         .iter()
+//!         .map(|t| CandidateType::in_flight(&t.name, &t.dynamic_resources))
+//!         .collect(),
 //! };
-//! let allocation = allocator.allocate(&candidate, &claims)?;   // "allocating dynamic resources, {e}"
-//! requirements.compatible(&allocation.requirements, well_known)?;  // "incompatible dynamic resource requirements, {e}"
+//! // "allocating dynamic resources, {e}"
+//! let allocation = allocator.allocate(&candidate, &claims)?;
+//! // "incompatible dynamic resource requirements, {e}"
+//! requirements.compatible(&allocation.requirements, well_known)?;
 //! requirements.extend(allocation.requirements.iter().cloned());
 //! // step 3e: of the types that pass the filter keep those at allocation.types; none →
 //! // "no instance type satisfies both scheduling and dynamic resource requirements"
@@ -58,7 +65,7 @@
 //! planned.dynamic_drivers = allocator.drivers(CandidateId::InFlight(claim_number));
 //! ```
 //!
-//! A new NodeClaim needs its number before the first `allocate`; a number whose claim was not kept
+//! A new NodeClaim needs its number before the first `allocate`; the number of a dropped NodeClaim
 //! may be used again, as long as nothing was committed for it. `release` is also right, and frees
 //! devices sooner, when a later pod without claims narrows the types.
 

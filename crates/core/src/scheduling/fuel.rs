@@ -1,22 +1,24 @@
-//! How long a decision may go on, without a clock.
+//! Limits how long a decision may run, without a clock.
 
 use std::fmt;
 
-/// Asked at fixed points (before each attempt to place a pod, and before each reason is worked out)
-/// whether to go on. Production answers
-/// from a deadline, tests from a counter. Once it said no it is not asked again.
+/// The steps that a decision may take.
+///
+/// The solver checks it at fixed points: before each attempt to place a pod, and before each
+/// rejection is calculated. In production a deadline limits it, in tests a counter. Once it is used
+/// up, the limit is not checked again.
 pub struct Fuel<'a> {
     may_continue: Box<dyn FnMut() -> bool + 'a>,
     is_used_up: bool,
 }
 
 impl<'a> Fuel<'a> {
-    /// Never runs dry.
+    /// Returns fuel that is never used up.
     pub fn unlimited() -> Self {
         Self::limited_by(|| true)
     }
 
-    /// Says yes so many times.
+    /// Returns fuel for this many steps.
     pub fn after_steps(mut steps: u64) -> Self {
         Self::limited_by(move || {
             let is_left = steps > 0;
@@ -25,18 +27,18 @@ impl<'a> Fuel<'a> {
         })
     }
 
-    /// Runs dry when `may_go_on` first says no.
-    pub fn limited_by(may_go_on: impl FnMut() -> bool + 'a) -> Self {
-        Self { may_continue: Box::new(may_go_on), is_used_up: false }
+    /// Returns fuel that is used up when `may_continue` first returns false.
+    pub fn limited_by(may_continue: impl FnMut() -> bool + 'a) -> Self {
+        Self { may_continue: Box::new(may_continue), is_used_up: false }
     }
 
-    /// Whether to go on.
+    /// Takes a step. Returns whether the decision may continue.
     pub fn may_continue(&mut self) -> bool {
         self.is_used_up = self.is_used_up || !(self.may_continue)();
         !self.is_used_up
     }
 
-    /// Whether it said no.
+    /// Returns whether the fuel is used up.
     pub fn is_used_up(&self) -> bool {
         self.is_used_up
     }

@@ -1,8 +1,8 @@
 //! Limits of a NodePool (spec 10 §14, spec 20 §3.13).
 //!
-//! Limits are checked twice: in a scheduling loop against what is *remaining*, which takes the
-//! pessimistic view that every new NodeClaim gets its largest instance type, and once more right
-//! before a NodeClaim is created, against what the pool uses then ([`exceeded_by`]).
+//! Limits are checked twice: in a scheduling loop against the *remaining* limits, pessimistically
+//! as if every new NodeClaim got its largest instance type, and once more right before a NodeClaim
+//! is created, against the usage of the pool then ([`exceeded_by`]).
 //!
 //! A resource that a limit does not list is not limited, so empty limits limit nothing.
 
@@ -11,8 +11,9 @@ use std::fmt;
 
 use crate::resources::{NODES, Quantity, Resources};
 
-/// The first resource, by name, that a pool uses more of than its limit allows. Using all of it is
-/// fine.
+/// Returns the first resource, by name, of which a pool uses more than its limit.
+///
+/// Using all of a limit is allowed.
 pub fn exceeded_by(limits: &Resources, usage: &Resources) -> Option<LimitExceeded> {
     limits.iter().find_map(|(name, limit)| {
         let usage = usage.amount(name);
@@ -41,7 +42,7 @@ impl fmt::Display for LimitExceeded {
 
 impl Error for LimitExceeded {}
 
-/// What the limits of a pool still allow in the course of one scheduling loop.
+/// The resources that a pool's limits still allow in one scheduling loop.
 ///
 /// Amounts may be negative when the pool is over its limits already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,14 +67,14 @@ impl RemainingLimits {
         &self.resources
     }
 
-    /// Whether an instance type of this capacity stays within the limits.
+    /// Returns whether an instance type of this capacity stays within the limits.
     pub fn fits(&self, capacity: &Resources) -> bool {
         self.resources.iter().all(|(name, left)| capacity.amount(name) <= left)
     }
 
-    /// The instance types that stay within the limits, or why the pool is refused.
+    /// Returns the instance types that stay within the limits, or why the pool is rejected.
     ///
-    /// The node count is looked at first and for exactly zero: below that no type fits anyway.
+    /// The node count is checked first, and for exactly zero: below that no type fits anyway.
     pub fn filter<T>(
         &self,
         instance_types: impl IntoIterator<Item = T>,
@@ -87,22 +88,22 @@ impl RemainingLimits {
         if types.is_empty() { Err(LimitRejection::AllTypesExceed) } else { Ok(types) }
     }
 
-    /// What is left after a NodeClaim that may become any of these instance types: the largest
-    /// amount of each resource is taken, whichever type has it.
+    /// Returns the limits after a NodeClaim that may become any of these instance types.
     ///
-    /// Instance types have no `nodes`, so these are not counted down inside one loop.
+    /// The largest amount of each resource is subtracted, whichever type has it. Instance types
+    /// have no `nodes`, so these are not counted down inside one loop.
     #[must_use]
     pub fn after_claim<'a>(&self, capacities: impl IntoIterator<Item = &'a Resources>) -> Self {
         Self { resources: self.resources.subtract(&Resources::max(capacities)) }
     }
 }
 
-/// Why the limits of a pool keep it from getting another node.
+/// Why the limits of a pool allow no further node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitRejection {
     /// The pool has as many nodes as it may have.
     NodesExhausted,
-    /// Every instance type is larger than what is left.
+    /// Every instance type exceeds the remaining limits.
     AllTypesExceed,
 }
 
@@ -189,8 +190,8 @@ mod tests {
             (LimitRejection::NodesExhausted, "node limits have been exhausted for nodepool"),
             (LimitRejection::AllTypesExceed, "all available instance types exceed limits for nodepool"),
         ];
-        for (refusal, text) in cases {
-            assert_eq!(refusal.to_string(), text);
+        for (rejection, text) in cases {
+            assert_eq!(rejection.to_string(), text);
         }
     }
 

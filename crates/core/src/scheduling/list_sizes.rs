@@ -1,14 +1,15 @@
-//! Where a solve cuts its lists.
+//! Sizes of the lists that a solve keeps.
 
-/// How long parts of lists are. Only tests choose: small ones, so that small worlds cross every
-/// border.
+/// The sizes of lists in a solve.
+///
+/// Only tests change them: with small sizes, small clusters cross every boundary.
 #[derive(Clone, Copy, Debug)]
 pub struct ListSizes {
-    /// Existing nodes that share one bound of what is left. Does not change what is decided.
+    /// Existing nodes that share one bound of their remaining resources. No effect on decisions.
     pub nodes_per_block: usize,
-    /// In-flight NodeClaims that share one. Does not change what is decided.
+    /// In-flight NodeClaims that share one such bound. No effect on decisions.
     pub claims_per_run: usize,
-    /// How many instance types a NodeClaim lists at most (spec 20 §3.24).
+    /// The most instance types that a NodeClaim lists (spec 20 §3.24).
     pub listed_types: usize,
 }
 

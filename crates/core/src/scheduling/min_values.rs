@@ -7,12 +7,12 @@ use std::fmt;
 
 use crate::requirement::{Requirement, Requirements};
 
-/// How many of the instance types, taken in the given order, are needed to reach every minValues.
+/// Returns how many instance types, taken in this order, reach every minValues.
 ///
 /// A value counts for a key if an instance type lists it and the (narrowed) requirement allows it:
-/// a zone pinned by a volume counts once, whatever zones the type offers. The order is the caller's,
-/// normally the price. Without any minValues nothing is needed; without any instance type there is
-/// nothing to complain about here, since the caller reports the empty list itself.
+/// a zone pinned by a volume counts once, whatever zones the type offers. The order is the
+/// caller's, normally the price. Without any minValues the result is 0; an empty list of instance
+/// types is no error here, since the caller reports it.
 pub fn required_type_count<'a>(
     requirements: &Requirements,
     instance_types: impl IntoIterator<Item = &'a Requirements>,
@@ -41,8 +41,9 @@ pub fn required_type_count<'a>(
     if unmet.is_empty() { Ok(taken) } else { Err(MinValuesUnmet { achieved: unmet }) }
 }
 
-/// The values of the requirement's key that an instance type lists and the requirement allows.
-/// What a complement excludes is not offered.
+/// Returns the values of a key that an instance type lists and the requirement allows.
+///
+/// Values that a complement excludes are not offered.
 fn offered<'a>(
     instance_type: &'a Requirements,
     requirement: &Requirement,
@@ -64,8 +65,9 @@ pub struct MinValuesUnmet {
 }
 
 impl MinValuesUnmet {
-    /// The requirements with every unmet minValues lowered to what there is: what the policy
-    /// BestEffort goes on with.
+    /// Returns the requirements with every unmet minValues lowered to the available number.
+    ///
+    /// The policy BestEffort goes on with these.
     pub fn relaxed(&self, requirements: &Requirements) -> Requirements {
         requirements
             .iter()

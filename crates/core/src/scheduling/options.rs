@@ -1,4 +1,4 @@
-//! What the operator of a cluster, or the caller, chooses for a solve (spec 20 §3.1).
+//! Options of a solve, from the operator of the cluster or the caller (spec 20 §3.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ pub struct Options {
     pub preferences: PreferencePolicy,
     /// `--min-values-policy`.
     pub min_values: MinValuesPolicy,
-    /// What happens when reserved offerings cannot be had.
+    /// How the solve handles reserved offerings that fit but are not available.
     pub reserved_mode: ReservedMode,
     /// Gate `ReservedCapacity`.
     pub reserved_capacity: bool,
@@ -27,7 +27,7 @@ pub struct Options {
     /// Set by consolidation: nodes whose `consolidateAfter` has not passed at this time take no
     /// pods that could stay where they are.
     pub enforce_consolidate_after: Option<Timestamp>,
-    /// Pods for which the whole tree of refusals is wanted, if they end up without a place.
+    /// Pods for which the plan explains every rejection, if they are not placed.
     pub explain: BTreeSet<PodId>,
 }
 
@@ -47,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// Whether preferences of pods are tried before they are given up.
+/// Whether preferences of pods are tried before they are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreferencePolicy {
     /// Treat them as required, and relax them one by one.
@@ -61,15 +61,15 @@ pub enum PreferencePolicy {
 pub enum MinValuesPolicy {
     /// A NodeClaim that misses them is not made.
     Strict,
-    /// They are lowered to what can be had.
+    /// They are lowered to the available number of values.
     BestEffort,
 }
 
-/// What happens when a reserved offering would do but cannot be had in this solve.
+/// How a solve handles reserved offerings that fit but are not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedMode {
     /// The pod waits for the next loop.
     Strict,
-    /// The pod goes on without.
+    /// The pod uses other offerings.
     Fallback,
 }

@@ -1,4 +1,4 @@
-//! What a solve is asked.
+//! The request of one solve.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use crate::catalog::Catalog;
 use crate::id::{NodeId, PodId};
 use crate::snapshot::Snapshot;
 
-/// A question to `solve`: where do these pods go?
+/// The input of `solve`: a snapshot, a catalog and the pods to place.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The cluster.
     pub snapshot: &'a Snapshot,
-    /// What can be launched.
+    /// The instance types that can be launched.
     pub catalog: &'a Catalog,
-    /// The pods to place, in any order. Bound ones are taken as if they were not where they are, and
-    /// ids that point nowhere are left out.
+    /// The pods to place, in any order. Bound pods are placed as if they were unbound, and unknown
+    /// ids are ignored.
     pub pods: &'a [PodId],
-    /// Nodes that are treated as gone, beside those that are deleting: a view without copying.
+    /// Nodes that the solve treats as removed, besides deleting ones. The snapshot is not copied.
     pub excluded_nodes: &'a BTreeSet<NodeId>,
-    /// Switches.
+    /// Options of the solve.
     pub options: &'a Options,
 }

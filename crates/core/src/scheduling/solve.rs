@@ -1,16 +1,18 @@
 //! The solver: pods in, [`Plan`] out (spec 20 §3).
 //!
-//! The decisions are those of the plain reading in `reference`, which tests hold it against. What
-//! makes it fast:
+//! The decisions are those of the plain solver in `reference`; tests compare the two. What makes
+//! this solver fast:
 //!
-//! - requirement sets are numbers, and each question about them is answered once ([`requirement_store`]);
+//! - requirement sets are numbers, and each check of two sets is calculated once
+//!   ([`requirement_store`]);
 //! - instance types are bits, and each set leaves a mask ([`types`]);
-//! - pods that ask for the same share one class, and relax along one chain ([`shape`]);
-//! - in-flight NodeClaims stand in buckets by number of pods, with a bound of their room
-//!   ([`claim_order`]), existing nodes in runs with a bound of theirs ([`existing`]);
-//! - topology groups say once per attempt which domains are left ([`topology_groups`]);
-//! - a pod that failed is not tried again before something that it looks at has changed;
-//! - many questions about one snapshot share what is worked out for it ([`prepared`], [`placement_request`]).
+//! - pods with the same constraints share one class, and relax along one chain ([`shape`]);
+//! - in-flight NodeClaims are kept in buckets by number of pods, with a bound of their remaining
+//!   resources ([`claim_order`]), existing nodes in blocks with such a bound ([`existing`]);
+//! - topology groups calculate once per attempt which domains are left ([`topology_groups`]);
+//! - a pod that failed is not tried again before something that it depends on has changed;
+//! - many requests about one snapshot share what was prepared for it ([`prepared`],
+//!   [`placement_request`]).
 //!
 //! Start reading at [`solve`], then `attempt`, `node_placement`, `claim_placement` and `claim_fit`.
 
@@ -86,26 +88,26 @@ use templates::Template;
 use topology::Topology;
 use types::InstanceTypeIndex;
 
-/// Where do these pods go?
+/// Places the pods of a request and returns the plan.
 ///
 /// Deterministic: the same request gives the same plan, whatever the order of the snapshot's lists.
 pub fn solve(request: &Request<'_>, fuel: &mut Fuel<'_>) -> Plan {
     solve_with_sizes(request, fuel, ListSizes::default())
 }
 
-/// The same with lists cut elsewhere.
+/// Solves a request with other list sizes, for tests.
 #[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "tests of the crate set it"))]
 pub fn solve_with_sizes(request: &Request<'_>, fuel: &mut Fuel<'_>, sizes: ListSizes) -> Plan {
     let Request { snapshot, catalog, pods, excluded_nodes, options } = *request;
-    let purpose = SolveMode::SingleRequest { pods, excluded_nodes };
-    let mut solver = Solver::new((snapshot, catalog), options, purpose, sizes);
+    let mode = SolveMode::SingleRequest { pods, excluded_nodes };
+    let mut solver = Solver::new((snapshot, catalog), options, mode, sizes);
     solver.allocator = Allocator::for_request(request);
     solver.begin_only_request(pods);
     solver.run(fuel, &StopConditions::default());
     solver.finish(fuel)
 }
 
-/// A solve in progress, or between the questions of a [`SolverSession`].
+/// A solve in progress, or between the requests of a [`SolverSession`].
 #[derive(Clone, Debug)]
 struct Solver<'a> {
     sizes: ListSizes,
@@ -120,7 +122,7 @@ struct Solver<'a> {
     tolerate_prefer_no_schedule: bool,
     chains: RelaxationChains<'a>,
     classes: Vec<PodClass<'a>>,
-    /// By position in the snapshot; none for pods that are not asked for.
+    /// By position in the snapshot; none for pods that no request has contained.
     class_of: Vec<Option<u32>>,
     class_index: PodClassIndex<'a>,
     existing: ExistingNodes,
@@ -128,64 +130,65 @@ struct Solver<'a> {
     claims: Vec<InFlightClaim>,
     order: ClaimOrder,
     reservations: Reservations,
-    /// Whether reserved offerings have to be looked at at all.
+    /// Whether reserved offerings have to be checked at all.
     uses_reserved: bool,
     /// None while dynamic resources are ignored.
     allocator: Option<Allocator<'a>>,
     /// The domain of existing nodes by key and set.
     node_domains: FxHashMap<(usize, SetId), Option<usize>>,
-    /// By shape and kind of existing node, as far as asked: whether its labels and taints suit.
+    /// By shape and kind of existing node, as far as known: whether labels and taints suit.
     suits_nodes: Vec<FxHashMap<u32, bool>>,
     plan_cache: PlanCache,
-    /// The pods to place, each once; ids that point nowhere are left out.
+    /// The pods to place, each once. Unknown ids are left out.
     requested_pods: Vec<PodId>,
-    /// By pod: the last question that asked for it.
+    /// By pod: the number of the last request that contains it.
     last_request: Vec<u32>,
-    /// Nodes that pods are taken off, although they were counted there: by
-    /// [`NamespacedLabels`](chains::NamespacedLabels).
+    /// By [`NamespacedLabels`](relaxation_chains::NamespacedLabels): the nodes that requested pods
+    /// leave.
     nodes_losing_pods: BTreeMap<usize, Vec<usize>>,
-    /// Where pods were placed, for groups that appear later: by [`NamespacedLabels`](chains::NamespacedLabels).
+    /// By [`NamespacedLabels`](relaxation_chains::NamespacedLabels): where pods were placed, for
+    /// groups that appear later.
     placed: Vec<Vec<PlacementTarget>>,
-    /// Who was placed.
+    /// The [`NamespacedLabels`](relaxation_chains::NamespacedLabels) of placed pods, each once.
     placed_labels: Vec<usize>,
     placed_count: u64,
-    /// Pods that found no place when they were last tried.
+    /// Pods that were rejected when they were last tried.
     rejected: BTreeSet<PodId>,
     effective_zones: BTreeMap<String, usize>,
 }
 
-/// Pods that are alike in everything that matters here.
+/// Pods that are alike in all that scheduling considers.
 #[derive(Clone, Debug)]
 struct PodClass<'a> {
     chain: usize,
     requests: Amounts,
     plain_requests: &'a Resources,
     ports: &'a [HostPort],
-    /// Where their volumes may be: one of these.
+    /// Requirements of their volumes, of which one must hold; empty allows any node.
     volume_topologies: Vec<SplitRequirements>,
     attachments: Attachments,
-    /// ResourceClaims that they use.
+    /// The ResourceClaims that they use.
     devices: Vec<&'a ClaimKey>,
-    /// Why they cannot be placed at all.
+    /// Why no node and no NodeClaim can take them.
     rejection: Option<Arc<PodRejection>>,
     /// Whether they may go to nodes whose consolidateAfter has not passed.
     is_exempt: bool,
-    /// The last failure, and what it was based on.
+    /// The last failure, if any.
     failure: Option<Failure>,
 }
 
-/// The last time that a pod of a class found no place.
+/// The last failed attempt to place a pod of a class.
 #[derive(Clone, Debug)]
 struct Failure {
-    /// What it was based on, see [`Solver::stamp`].
+    /// The state that it was based on, see [`Solver::stamp`].
     stamp: u64,
-    /// Whether any placement of another pod may help.
+    /// Whether placing any other pod may help.
     may_recover: bool,
     /// The shape that was tried last.
     shape: Option<Arc<PodShape>>,
 }
 
-/// Where a pod was placed.
+/// The node or NodeClaim that a pod was placed on.
 #[derive(Clone, Copy, Debug)]
 enum PlacementTarget {
     Node(usize),
@@ -193,7 +196,7 @@ enum PlacementTarget {
 }
 
 impl<'a> Solver<'a> {
-    /// Places what can be placed, unless there is a reason to stop.
+    /// Places all pods that fit. Returns the stop condition that ended the run, if any.
     fn run(&mut self, fuel: &mut Fuel<'_>, stop: &StopConditions) -> Option<StopReason> {
         let mut queue = Queue::new(self.input.snapshot, &self.requested_pods);
         while let Some(pod) = queue.pop(self.topology.learned_domain_count) {
@@ -217,10 +220,10 @@ impl<'a> Solver<'a> {
         None
     }
 
-    /// Tries to place a pod, relaxing it step by step. None when the fuel ran out.
+    /// Tries to place a pod, relaxing it step by step. None when the fuel is used up.
     fn place(&mut self, pod: PodId, fuel: &mut Fuel<'_>) -> Option<bool> {
         let class = self.class_of(pod);
-        // Nothing that its class looks at has changed since it failed: it would fail again.
+        // Nothing that its class depends on has changed since it failed: it would fail again.
         let last = self.classes[class].failure.as_ref();
         let fails_again =
             last.is_some_and(|last| last.stamp == self.stamp(class, last.may_recover));
@@ -263,24 +266,24 @@ impl<'a> Solver<'a> {
         Some(false)
     }
 
-    /// The class of a pod that is asked for.
+    /// Returns the class of a requested pod.
     fn class_of(&self, pod: PodId) -> usize {
         self.class_of[pod.index()].expect("every pod that is asked for has a class") as usize
     }
 
-    /// What the failure of a class depends on: it grows with every change that may help.
+    /// Returns a number that grows with every change that may help a class.
     ///
-    /// Nodes and NodeClaims only fill up and narrow, so what they refused once they refuse for good,
-    /// unless a group that the class looks at counts differently. The exception is what depends on
-    /// the candidate (`may_recover`): the domain that a group picks for it, reservations, devices, and
-    /// labels that only a pod defines. There another pod may make a candidate that suits.
+    /// Nodes and NodeClaims only fill up and narrow, so a rejection is final, unless a group that
+    /// the class depends on counts differently. The exception is a rejection that depends on the
+    /// candidate (`may_recover`): by the domain that a group picks for it, reservations, devices,
+    /// and labels that only a pod defines. There another pod may make a candidate suitable.
     fn stamp(&self, class: usize, may_recover: bool) -> u64 {
         let watched = &self.chains.all[self.classes[class].chain].relevant_groups;
         let groups: u64 = watched.iter().map(|&group| self.topology.group(group).epoch).sum();
         groups + if may_recover { self.placed_count } else { 0 }
     }
 
-    /// The chains, and what making them and their shapes needs.
+    /// Returns the relaxation chains, and the context to make shapes.
     fn shape_context(&mut self) -> (&mut RelaxationChains<'a>, ShapeContext<'_, 'a>) {
         let context = ShapeContext {
             input: &self.input,
@@ -292,8 +295,9 @@ impl<'a> Solver<'a> {
         (&mut self.chains, context)
     }
 
-    /// The shape of a class after so many steps of relaxation. Groups that this makes count the
-    /// pods that were placed before (spec 20 Q3).
+    /// Returns the shape of a class after `step` relaxations.
+    ///
+    /// Groups that this creates count the pods that were placed before (spec 20 Q3).
     fn shape(&mut self, class: usize, step: usize) -> Option<Arc<PodShape>> {
         let chain = self.classes[class].chain;
         let request_number = self.topology.request_number();
@@ -304,9 +308,9 @@ impl<'a> Solver<'a> {
         while reached <= step {
             let (chains, mut context) = self.shape_context();
             let shape = chains.shape(chain, reached, &mut context)?;
-            // A new toleration opens new domains to the groups against others as well (Q9).
-            let feeds = self.chains.all[chain].inverse_groups.clone();
-            self.activate_groups(&feeds, &shape.owned, &shape.tolerations);
+            // A new toleration opens new domains to the inverse groups as well (Q9).
+            let inverse_groups = self.chains.all[chain].inverse_groups.clone();
+            self.activate_groups(&inverse_groups, &shape.owned, &shape.tolerations);
             reached += 1;
             self.chains.all[chain].reached = (request_number, reached);
         }

@@ -7,20 +7,21 @@ pub fn parse(annotation: &str) -> Result<Timestamp, jiff::Error> {
     annotation.parse()
 }
 
-/// Writes the annotation: whole seconds, as the API has times.
+/// Formats the annotation: whole seconds, like times in the API.
 pub fn format(deadline: Timestamp) -> String {
     Timestamp::from_second(deadline.as_second()).unwrap_or(deadline).to_string()
 }
 
-/// The annotation that makes the deadline no later than `wanted`; none if it is that already. A
-/// deadline is never moved back, and what cannot be read is none.
+/// Returns the annotation for a deadline no later than `wanted`.
+/// None if the deadline is that already. A deadline is never postponed, and one that cannot be
+/// parsed counts as none.
 pub fn tighten(present: Option<&str>, wanted: Timestamp) -> Option<String> {
     let present = present.and_then(|text| parse(text).ok());
     present.is_none_or(|deadline| deadline > wanted).then(|| format(wanted))
 }
 
-/// The annotation that makes time up now; none if it is up already. Legacy repair overrides the
-/// grace period of the claim with it.
+/// Returns the annotation for a deadline that passes now; none if it has passed.
+/// Legacy repair overrides the grace period of the claim with it.
 pub fn expire_now(present: Option<&str>, now: Timestamp) -> Option<String> {
     let present = present.and_then(|text| parse(text).ok());
     present.is_none_or(|deadline| deadline >= now).then(|| format(now))

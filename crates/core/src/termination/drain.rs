@@ -11,31 +11,33 @@ use crate::resources::{CPU, MEMORY, Resources};
 /// A drain takes at least so long, since the scheduler may not have seen the taint at once.
 pub const MIN_DRAIN_TIME: SignedDuration = SignedDuration::from_secs(5);
 
-/// The pods of a tier leave within this time, which is less than a drain takes anyway. The nodes of a
-/// large command do not begin in the same moment: with 55 of them some are five seconds late.
+/// The time within which the pods of a tier are evicted.
+/// It is less than a drain takes anyway. The nodes of a large command do not begin in the same
+/// moment: with 55 of them some are five seconds late.
 const STAGGER_PERIOD: Duration = Duration::from_secs(4);
 
-/// What happens to pods that are still there at the deadline.
+/// What happens to pods that remain at the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlineAction {
     /// They are deleted, early enough to end by then. The node goes.
     ForceDelete,
-    /// They are left alone. The node comes back.
+    /// They are left alone. The node returns to service.
     Timeout,
 }
 
-/// A drain that goes on. Pods are positions in what was asked about.
+/// The next pods to evict or delete. Pods are positions in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainStep {
-    /// Whose time is up: deleted whatever their tier.
+    /// Pods to delete now for the deadline, whatever their tier.
     pub forced: Vec<usize>,
-    /// The tier that leaves now. Its pods that are leaving or cannot leave keep it from the next.
+    /// Pods of the tier to evict now.
+    /// Those that are terminating or cannot be evicted hold back the next tier.
     pub tier: Vec<usize>,
-    /// How many pods there are to leave in all.
+    /// How many pods still have to leave.
     pub remaining_count: usize,
 }
 
-/// What to do to empty a node; none if nobody is left.
+/// Returns the next step to drain a node; none if no pod has to leave.
 pub fn drain(
     pods: &[PodDrainState],
     deadline: Option<Timestamp>,
@@ -53,27 +55,27 @@ pub fn drain(
     (waiting > 0).then_some(DrainStep { forced, tier, remaining_count: waiting })
 }
 
-/// The order of leaving: what the cluster needs stays longer, and what runs on every node stays
-/// longer than what does not.
+/// Returns the tier of a pod; lower tiers are evicted first.
+/// Critical pods leave after the others, and within both the pods of DaemonSets leave last.
 fn eviction_tier(pod: &PodDrainState) -> (bool, bool) {
     (pod.is_critical, pod.owner == OwnerKind::DaemonSet)
 }
 
-/// A pod that is to leave a node.
+/// The facts of a pod that decide its eviction delay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PodToEvict {
-    /// What it asks for.
+    /// Its requests.
     pub requests: Resources,
-    /// Whether it is particular about its place: not every node with room will do.
+    /// Whether constraints exclude nodes that have enough free capacity.
     pub is_constrained: bool,
 }
 
-/// How long each pod waits before it leaves: those that are particular about their place less than
-/// the others, and large ones less than small ones. Who leaves first finds a place first. A pod that
-/// may be in one zone only, or that is large, needs room that others would have taken bit by bit, and
-/// would have to get a new node: all pods that a consolidation of 55 nodes left without a place were
-/// of an app that is spread over zones. Where other nodes are left together with this one, their
-/// particular pods come first, too.
+/// Returns the eviction delay of each pod: constrained and large pods leave first.
+/// The pod that leaves first is scheduled first. A pod that may be in one zone only, or that is
+/// large, needs capacity that others would have taken bit by bit, and would have to get a new node:
+/// all pods that a consolidation of 55 nodes left without a place were of an app that is spread
+/// over zones. Where other nodes are drained together with this one, their constrained pods come
+/// first, too.
 pub fn eviction_delays(pods: &[PodToEvict], is_one_of_many: bool) -> Vec<Duration> {
     let sizes: Vec<f64> = pods.iter().map(|pod| pod_size(&pod.requests)).collect();
     let largest = sizes.iter().copied().fold(0.0, f64::max);
@@ -89,7 +91,8 @@ pub fn eviction_delays(pods: &[PodToEvict], is_one_of_many: bool) -> Vec<Duratio
     pods.iter().zip(sizes).map(pause).collect()
 }
 
-/// In cores, or in what usually comes with a core of memory, whichever is more.
+/// Returns the size of a pod in cores, by its CPU or memory.
+/// The larger one counts; memory in units that usually come with a core.
 #[expect(clippy::cast_precision_loss, reason = "sizes need not be exact")]
 fn pod_size(requests: &Resources) -> f64 {
     const MEMORY_OF_CORE: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
@@ -122,8 +125,8 @@ pub fn force_grace_seconds(deadline: Timestamp, now: Timestamp) -> u32 {
     u32::try_from(seconds.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Whether a drain that found nobody began too short a while ago. `draining_since` is none when it
-/// was over before.
+/// Whether a drain without pods began less than [`MIN_DRAIN_TIME`] ago.
+/// `draining_since` is none if the drain was over before.
 pub fn is_drain_too_short(draining_since: Option<Timestamp>, now: Timestamp) -> bool {
     draining_since.is_some_and(|since| now.duration_since(since) < MIN_DRAIN_TIME)
 }

@@ -6,18 +6,19 @@ use super::drain::{force_grace_seconds, needs_force_delete};
 use crate::disruption::do_not_disrupt::PodProtection;
 use crate::pod::drain_state::PodDrainState;
 
-/// Why a pod is in the queue.
+/// Why a pod is in the eviction queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueEntry {
-    /// Its node goes. With a deadline, the pod is deleted early enough to be gone by then.
+    /// Its node is terminated.
+    /// With a deadline, the pod is deleted early enough to be gone by then.
     ForceDelete(Option<Timestamp>),
-    /// Its node comes back. After this time the pod may stay.
+    /// Its node returns to service. After this time the pod may stay.
     Timeout(Timestamp),
 }
 
 impl QueueEntry {
-    /// The entry of a pod that is asked for again: a node that goes beats one that comes back, and
-    /// otherwise the earlier deadline counts. So nothing that was decided is taken back.
+    /// Merges two entries of one pod; termination of the node takes precedence.
+    /// Otherwise the earlier deadline counts. So no earlier decision is revoked.
     #[must_use]
     pub fn merge(self, other: Self) -> Self {
         match (self, other) {
@@ -30,7 +31,7 @@ impl QueueEntry {
         }
     }
 
-    /// What to do now.
+    /// Returns what the queue does with the pod now.
     pub fn decide(self, pod: &PodDrainState, now: Timestamp) -> EvictionDecision {
         match self {
             Self::Timeout(deadline) if now > deadline => return EvictionDecision::Drop,
@@ -52,7 +53,7 @@ impl QueueEntry {
     }
 }
 
-/// What becomes of a pod in the queue.
+/// What the queue does with a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionDecision {
     /// It needs nothing more.
@@ -61,7 +62,7 @@ pub enum EvictionDecision {
     ForceDelete {
         /// When its node has to be gone.
         deadline: Timestamp,
-        /// What is left until then.
+        /// The seconds until then.
         grace_seconds: u32,
     },
     /// It must not be evicted now. What protects it may be worth an event.

@@ -13,19 +13,20 @@ pub struct Attachment<'a> {
     pub volume: Option<&'a str>,
 }
 
-/// Whether the volumes of a node are off.
+/// Whether the volumes of a node are detached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeDetachment<'a> {
-    /// None is left that matters.
+    /// No volume is left that the drain waits for.
     Detached,
     /// These attachments are left.
     Awaiting(Vec<&'a str>),
-    /// Some are left, and time is up.
+    /// Some are left, and the deadline has passed.
     TimedOut,
 }
 
-/// Whether the node can go. Volumes of pods that stay to the end (`kept`, by name of the
-/// PersistentVolume) come off with the node, and are not waited for.
+/// Returns whether the volumes of a node are detached.
+/// Volumes of pods that stay to the end (`kept`, by name of the PersistentVolume) detach with the
+/// node and do not count.
 pub fn volume_detachment<'a>(
     attachments: &[Attachment<'a>],
     kept: &BTreeSet<&str>,

@@ -1,4 +1,4 @@
-//! `karpenter controller`: the real thing, on a cluster.
+//! `karpenter controller`: runs the controllers on a cluster.
 
 use karpenter_operator::options::{
     OptionDefinition, Options, ParsedCommandLine, ValueKind, definitions, help,
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     })
 }
 
-/// Which cloud; the only option that is ours alone.
+/// Returns the option `--provider`, which upstream does not have.
 fn provider_option() -> OptionDefinition {
     OptionDefinition {
         flag: "provider",

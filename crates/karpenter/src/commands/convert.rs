@@ -1,4 +1,4 @@
-//! `karpenter convert`: manifests of former releases to v1.
+//! `karpenter convert`: converts manifests of former releases to v1.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -134,9 +134,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Says everything that is to be said, in the order of the input.
+    /// Prints all findings to stderr, in the order of the input.
     fn print_findings(&self) {
-        // What is not ours stays where it is when files are rewritten, and is not worth a word.
+        // With `--in-place`, other documents stay where they are and are not reported.
         let reports_skipped = !self.args.in_place;
         for place in self.manifests.non_objects.iter().filter(|_| reports_skipped) {
             print_to_stderr(&format!("W01 {place}: skipped, not a Kubernetes object"));
@@ -155,7 +155,7 @@ impl Run<'_> {
         }
     }
 
-    /// A finding with its place, and with the lines that belong below it.
+    /// Formats a finding with its location and its YAML block.
     fn finding_text(&self, input: usize, finding: &Finding) -> String {
         let place = self.manifests.location(&self.manifests.objects[input].origin, &finding.field);
         let mut text = format!("{} ({place})", printable(&finding.to_string()));
@@ -214,9 +214,9 @@ impl Run<'_> {
         Ok(if lines.is_empty() { self.outcome() } else { Outcome::Finding })
     }
 
-    /// Rewrites files in two steps: first everything is written beside them, then, if that went
-    /// well for all, the new files take the names. Classes go first, so that kubelet settings are
-    /// in two places rather than in none should the machine stop in between.
+    /// Rewrites files in two steps: it writes all new files beside the old ones, then, if every
+    /// write succeeded, renames them. Classes are first, so that kubelet settings exist twice
+    /// rather than not at all if the host stops in between.
     fn rewrite_files(&self) -> Outcome {
         let mut outcome = self.outcome();
         let mut ready = Vec::new();
@@ -266,16 +266,16 @@ impl Run<'_> {
         outcome
     }
 
-    /// Whether a source holds a class that gets kubelet settings from elsewhere.
+    /// Returns whether a source holds a class that gets kubelet settings from elsewhere.
     fn receives_kubelet_settings(&self, source: usize) -> bool {
         let source_of = |input: usize| self.manifests.objects[input].origin.source;
         self.conversion.linked_inputs.iter().any(|(_, class)| source_of(*class) == source)
     }
 
-    /// Which sources stay as they are: those with an error, and those that would lose kubelet
-    /// settings to, or expect them from, a file that stays as it is. Where anything at all is in
-    /// error, no kubelet settings move: what could not be read may be the class that they are
-    /// for, or a pool that shares it.
+    /// Returns which sources stay as they are.
+    /// Those with an error, and those that would lose kubelet settings to, or expect them from, a
+    /// file that stays as it is. After any error no kubelet settings move: the unreadable document
+    /// may be the class that they are for, or a pool that shares it.
     fn skipped_sources(&self) -> Vec<bool> {
         let source_of = |input: usize| self.manifests.objects[input].origin.source;
         let mut held_back = vec![false; self.manifests.sources.len()];
@@ -304,7 +304,7 @@ impl Run<'_> {
         }
     }
 
-    /// What becomes of each document of each source.
+    /// Returns the replacement of each document of each source.
     fn document_replacements(&self) -> Vec<Vec<Replacement>> {
         let blank = |source: &manifest::Source| vec![(false, Vec::new()); source.document_count()];
         let mut plans: Vec<Vec<(bool, Vec<NewDocument>)>> =
@@ -322,7 +322,7 @@ impl Run<'_> {
     }
 }
 
-/// What stands in the place of an object, if its document is rewritten.
+/// Returns the documents that replace an object in a rewritten document.
 fn replacement_entries(object: &serde_json::Value, result: &ConversionResult) -> Vec<NewDocument> {
     if matches!(result.status, ConversionStatus::Skipped | ConversionStatus::Failed) {
         return vec![NewDocument { comments: String::new(), object: object.clone() }];

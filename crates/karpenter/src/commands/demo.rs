@@ -1,4 +1,4 @@
-//! `karpenter demo`: a cluster in this process, to look at and to play with.
+//! `karpenter demo`: runs a cluster in this process, to watch and to try out.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     demo::run(&scenario, &source, &settings)
 }
 
-/// With virtual time there is no kubectl, so what is for kubectl alone was meant otherwise.
+/// Rejects options for kubectl with virtual time, which has no kubectl.
 fn check_usage(args: &Args) -> Result<(), Failure> {
     let given = [("--port", args.port.is_some()), ("--kubeconfig", args.kubeconfig.is_some())];
     match given.into_iter().find(|(_, is_given)| *is_given) {

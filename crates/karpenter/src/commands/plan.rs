@@ -1,5 +1,5 @@
-//! `karpenter plan`: what would be launched for the pending pods of a cluster, or, with
-//! `--consolidate`, which of its nodes would go.
+//! `karpenter plan`: shows the nodes that would be launched for the pending pods of a cluster, or,
+//! with `--consolidate`, the nodes that would be removed.
 
 use std::path::PathBuf;
 
@@ -165,7 +165,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     print_plan(report, input_report, args.output)
 }
 
-/// What the reader of the objects has to say beside the decision.
+/// The expanded workloads and remarks of the input reader.
 struct InputReport {
     expanded: Vec<ExpandedWorkload>,
     remarks: Vec<Remark>,
@@ -174,12 +174,12 @@ struct InputReport {
 }
 
 impl InputReport {
-    /// What is said of objects, the decision's own remarks last, and whether all of them count.
+    /// Merges all remarks, the decision's last; returns whether all objects count.
     fn merge_remarks(self, mut marked: Vec<Remark>, format: Format) -> (Vec<Remark>, bool) {
         marked.splice(0..0, self.remarks);
         let is_complete = self.unreadable.is_empty() && !marked.iter().any(|remark| remark.broken);
         if format != Format::Table {
-            // People have read it on stderr.
+            // In table format they are already on stderr.
             marked.splice(0..0, self.unreadable);
         }
         (marked, is_complete)
@@ -214,7 +214,7 @@ fn print_consolidation(
     Ok(if is_complete { Outcome::Success } else { Outcome::Finding })
 }
 
-/// What was read, and what could not be.
+/// The objects of the input, and remarks about unreadable ones.
 struct ReadInput {
     objects: ClusterObjects,
     unreadable: Vec<Remark>,
@@ -257,7 +257,7 @@ fn no_objects_diagnostic() -> Diagnostic {
         .help_command("karpenter plan --help")
 }
 
-/// A file or document that could not be read.
+/// Returns the remark about an unreadable file or document.
 fn unreadable_remark(diagnostic: &Diagnostic) -> Remark {
     let Location { file, line, column, .. } = diagnostic.location().clone();
     let place = Location { file: file.clone(), line, column, field: None };
@@ -284,7 +284,7 @@ fn read_live(
     Ok(ReadInput { objects: gathered, unreadable: Vec::new() })
 }
 
-/// Once for each kind that nobody knows.
+/// Prints one warning for each unknown kind.
 fn warn_unknown_kinds(gathered: &ClusterObjects) {
     for (kind, count) in &gathered.unknown_kinds {
         let kind = printable(kind);
@@ -305,8 +305,8 @@ fn format_report<T: Serialize>(
     }
 }
 
-/// How wide the terminal is; nothing where the output goes elsewhere, which takes lines of any
-/// length.
+/// Returns the width of the terminal, if stdout is one.
+/// Other outputs take lines of any length.
 fn terminal_width() -> Option<usize> {
     let terminal = console::Term::stdout();
     let (_, columns) = terminal.features().is_attended().then(|| terminal.size_checked())??;

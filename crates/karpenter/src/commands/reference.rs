@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// The metrics of a controller with the KWOK provider.
+/// Returns the reference of all metrics, with the KWOK provider's labels.
 fn metrics_reference() -> String {
     let well_known = labels::WELL_KNOWN.iter().chain(&labels::kwok::WELL_KNOWN);
     let config = MetricsConfig {

@@ -1,4 +1,4 @@
-//! The parts that AWSNodeTemplates and v1beta1 EC2NodeClasses share.
+//! Converts the fields that AWSNodeTemplates and v1beta1 EC2NodeClasses share.
 
 use karpenter_api::tags;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ const UBUNTU: &str = "Ubuntu";
 pub(super) const METADATA_OPTIONS: [&str; 4] =
     ["httpEndpoint", "httpProtocolIPv6", "httpPutResponseHopLimit", "httpTokens"];
 
-/// Picks images by family; v1 says it with an alias.
+/// Selects images by family, with an alias in `amiSelectorTerms`.
 pub(super) fn set_ami_alias(
     family: &str,
     version: &str,
@@ -28,7 +28,7 @@ pub(super) fn set_ami_alias(
     spec.insert("amiSelectorTerms".into(), json!([{ "alias": alias }]));
 }
 
-/// The family of a class that selects its own images. Ubuntu's user data was AL2's.
+/// Sets the family of a class that selects its own images. Ubuntu's user data was AL2's.
 pub(super) fn set_ami_family(
     family: &str,
     at: &FieldPath,
@@ -43,7 +43,7 @@ pub(super) fn set_ami_family(
     spec.insert("amiFamily".into(), family.into());
 }
 
-/// Tags, without those that the controller sets itself.
+/// Copies the tags except those that the controller sets itself.
 pub(super) fn copy_tags(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
     let mut kept = Map::new();
     let given = from.section("tags", notes);

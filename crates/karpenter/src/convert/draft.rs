@@ -1,4 +1,4 @@
-//! Objects on their way from the input to the output.
+//! Converted objects before they are written: name conflicts and failed inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(super) struct Draft {
     pub(super) notes: Notes,
 }
 
-/// What a draft is to the others.
+/// The kind of a draft, as far as other drafts depend on it.
 #[derive(Debug)]
 pub(super) enum DraftKind {
     Pool {
@@ -47,12 +47,12 @@ impl Draft {
         }
     }
 
-    /// Everything that it says, beside its metadata.
+    /// Returns the spec and the kubelet settings: all content except metadata.
     fn content(&self) -> (&Value, Option<&Value>) {
         (&self.object["spec"], self.kubelet().map(|kubelet| &kubelet.settings))
     }
 
-    /// Adds what the API server or the controller would say about the result.
+    /// Adds an error that the API server or the controller would report.
     pub(super) fn add_validation_error(&mut self, field: FieldPath, message: String) {
         let kind = self.object["kind"].as_str().unwrap_or_default().to_owned();
         let subject = Subject { kind, name: self.name().to_owned() };
@@ -65,8 +65,8 @@ pub(super) fn failed_inputs(drafts: &[Draft]) -> BTreeSet<usize> {
     drafts.iter().filter(|draft| draft.notes.has_error()).map(|draft| draft.input).collect()
 }
 
-/// Blames objects whose name is taken by another one with different content (E04). An inline class
-/// that says the same as a class of that name is left out: the pool refers to the other one.
+/// Adds an error to drafts with equal names and different content (E04). An inline class equal to a
+/// class of that name is left out: the pool refers to the other one.
 pub(super) fn resolve_name_conflicts(drafts: &mut Vec<Draft>) {
     let failed = failed_inputs(drafts);
     let mut claims: BTreeMap<(&'static str, String), Vec<usize>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Typed access to untyped objects: what has the wrong type becomes a finding with its path, and
-//! counts as absent. `null` is absent too, as it is for the API server.
+//! Gives typed access to untyped objects: a value of the wrong type becomes a finding with its path
+//! and counts as absent. `null` is absent too, as it is for the API server.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub(super) struct Section<'a> {
     pub(super) path: FieldPath,
 }
 
-/// An item of a list or a field of a mapping.
+/// A value with its path: an item of a list or a field of a mapping.
 #[derive(Clone, Debug)]
 pub(super) struct FieldValue<'a> {
     pub(super) value: &'a Value,
@@ -75,13 +75,13 @@ impl<'a> Section<'a> {
         keys.filter_map(|key| Some((key.as_str(), self.get(key)?))).collect()
     }
 
-    /// A mapping from text to text.
+    /// Returns the entries of a mapping from text to text.
     pub(super) fn string_entries(&self, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
         let text = |(key, at): (&'a str, FieldValue<'a>)| Some((key, at.string(notes)?));
         self.entries().into_iter().filter_map(text).collect()
     }
 
-    /// Notes every field that is not in `known`: nothing goes missing unsaid.
+    /// Adds a finding for every field that is not in `known`.
     pub(super) fn report_unknown_fields(&self, known: &[&str], notes: &mut Notes) {
         for (key, at) in self.entries() {
             if !known.contains(&key) {
@@ -90,7 +90,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Copies the given fields that are set, as they are.
+    /// Copies the given fields that are set, unchanged.
     pub(super) fn copy_fields(&self, keys: &[&str], into: &mut Map<String, Value>) {
         for key in keys {
             if let Some(at) = self.get(key) {
@@ -112,7 +112,7 @@ impl<'a> FieldValue<'a> {
         self.value.as_str().or_else(|| self.report_unexpected_type("a text", notes))
     }
 
-    /// Notes a wrong type. Returns nothing, in the type that the caller needs.
+    /// Adds a finding about a wrong type. Returns `None` in the caller's type.
     pub(super) fn report_unexpected_type<T>(
         &self,
         expected: &'static str,

@@ -1,4 +1,4 @@
-//! The kubelet block of a pool, on its way to the node class (spec 10 §16.3.4, §16.4).
+//! Reads the kubelet block of a pool for the node class (spec 10 §16.3.4, §16.4).
 
 use karpenter_api::annotations::compatibility;
 use karpenter_api::kubelet::MANAGED_KEYS;
@@ -38,7 +38,7 @@ pub(super) fn read(from: &Section<'_>, notes: &mut Notes) -> Option<Kubelet> {
     (!settings.is_empty()).then_some(Kubelet { settings: settings.into(), field })
 }
 
-/// Reserved quantities are texts in v1, where the old kinds also took numbers.
+/// Converts reserved quantities to texts; the old kinds also took numbers.
 fn as_strings(from: &Section<'_>) -> Value {
     let text = |value: &Value| match value {
         Value::Number(number) => number.to_string().into(),
@@ -61,7 +61,7 @@ pub(super) fn read_annotation(metadata: &Section<'_>, notes: &mut Notes) -> Opti
     }
 }
 
-/// Equal texts for equal settings, in whatever order they were written.
+/// Returns a text that is equal for equal settings, whatever their order.
 pub(super) fn canonical_text(settings: &Value) -> String {
     fn sorted(value: &Value) -> Value {
         match value {

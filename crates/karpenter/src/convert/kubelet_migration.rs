@@ -1,4 +1,4 @@
-//! Kubelet settings move from the pools to the node class that they share (spec 10 §16.3.4).
+//! Moves kubelet settings from pools to the node class that they share (spec 10 §16.3.4).
 //!
 //! Pools that refer to one class and agree on their settings form a group. One group keeps the
 //! class, every other group gets a copy of it.
@@ -14,7 +14,7 @@ use super::notes::Note;
 use super::{EC2_NODE_CLASS, PoolClassLink};
 use crate::manifest::{FieldPath, write};
 
-/// Moves the kubelet settings of every pool. Returns which inputs now depend on each other.
+/// Moves the kubelet settings of all pools. Returns the dependent pairs of inputs.
 pub(super) fn move_kubelet_settings(drafts: &mut Vec<Draft>) -> Vec<PoolClassLink> {
     let failed = failed_inputs(drafts);
     let mut classes: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -41,7 +41,7 @@ pub(super) fn move_kubelet_settings(drafts: &mut Vec<Draft>) -> Vec<PoolClassLin
     placement.links
 }
 
-/// The EC2NodeClass that a pool refers to.
+/// Returns the name of the EC2NodeClass that a pool refers to.
 fn referenced_class(draft: &Draft) -> Option<&str> {
     let DraftKind::Pool { .. } = draft.kind else { return None };
     let reference = draft.object.pointer("/spec/template/spec/nodeClassRef")?;
@@ -56,7 +56,7 @@ struct KubeletMigration<'a> {
     links: Vec<PoolClassLink>,
 }
 
-/// Pools that agree on their settings, sorted by name.
+/// Pools with one class and equal kubelet settings, sorted by name.
 struct PoolGroup {
     settings: Option<Value>,
     pools: Vec<usize>,
@@ -103,7 +103,7 @@ impl KubeletMigration<'_> {
         groups.into_iter().map(|(_, group)| group).collect()
     }
 
-    /// Gives a group a class of its own.
+    /// Creates a copy of the class for a group.
     fn copy_class(&mut self, class: usize, group: &PoolGroup) {
         let name = self.copy_name(self.drafts[class].name(), group);
         let mut object = self.drafts[class].object.clone();
@@ -130,7 +130,7 @@ impl KubeletMigration<'_> {
         }
     }
 
-    /// The class is somewhere else, so that only the operator can change it.
+    /// Adds the block to add to the class, which is not in the input.
     fn report_blocks_to_add(&mut self, class: &str, pools: &[usize]) {
         let groups = self.groups(pools, None);
         let keeper = class_keeper(&groups);
@@ -152,7 +152,7 @@ impl KubeletMigration<'_> {
         format!("{class}-{}", self.drafts[group.pools[0]].name())
     }
 
-    /// Says something about the kubelet block of each pool of a group.
+    /// Adds a note about the kubelet block to each pool of a group.
     fn add_note(&mut self, group: &PoolGroup, note: &Note) {
         for pool in &group.pools {
             let pool = &mut self.drafts[*pool];
@@ -162,7 +162,7 @@ impl KubeletMigration<'_> {
     }
 }
 
-/// The group that keeps the class: the one without settings, else that of the first pool.
+/// Returns the group that keeps the class: without settings, else the first.
 fn class_keeper(groups: &[PoolGroup]) -> usize {
     groups.iter().position(|group| group.settings.is_none()).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! `metadata`: what stays is what a person wrote (spec 10 §16.3.2, §9.3).
+//! Converts `metadata`: keeps the parts that a user wrote (spec 10 §16.3.2, §9.3).
 
 use karpenter_api::{annotations, finalizers, labels};
 use serde_json::{Map, Value};

@@ -1,5 +1,5 @@
-//! AWSNodeTemplate v1alpha1, or the inline provider of a Provisioner, to EC2NodeClass v1
-//! (spec 10 §16.5).
+//! Converts an AWSNodeTemplate v1alpha1, or the inline provider of a Provisioner, to an
+//! EC2NodeClass v1 (spec 10 §16.5).
 
 use serde_json::{Map, Value, json};
 
@@ -25,10 +25,10 @@ const PROVIDER_FIELDS: [&str; 9] = [
     "context",
 ];
 const TEMPLATE_FIELDS: [&str; 3] = ["userData", "amiSelector", "detailedMonitoring"];
-/// An inline provider may say what it is; nobody needed it.
+/// The type fields of an inline provider, which have no effect.
 const TYPE_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 
-/// The spec of the node class that `spec.provider` describes.
+/// Returns the node class spec that `spec.provider` describes.
 pub(super) fn convert_inline_provider(
     from: &Section<'_>,
     options: &Options,
@@ -46,7 +46,7 @@ pub(super) fn convert(object: &Section<'_>, options: &Options, notes: &mut Notes
     class_spec(&from, &from, options, notes)
 }
 
-/// `template` is where the fields are read that an inline provider does not have.
+/// Returns the class spec; `template` has the fields an inline provider lacks.
 fn class_spec(
     from: &Section<'_>,
     template: &Section<'_>,
@@ -107,7 +107,7 @@ fn set_ami_fields(
     }
 }
 
-/// Old releases had one profile for the whole installation; v1 wants a role or profile per class.
+/// Sets the role or profile; old releases had one per installation, v1 has one per class.
 fn set_role_or_profile(
     from: &Section<'_>,
     options: &Options,

@@ -1,4 +1,4 @@
-//! EC2NodeClass v1beta1 to v1 (spec 10 §16.7).
+//! Converts EC2NodeClass v1beta1 to v1 (spec 10 §16.7).
 
 use karpenter_api::annotations::compatibility;
 use serde_json::{Map, Value, json};
@@ -110,7 +110,8 @@ fn set_role_or_profile(from: &Section<'_>, spec: &mut Map<String, Value>, notes:
     }
 }
 
-/// v1beta1 stored a hop limit of 2; the default of v1 is 1. The other three defaults are the same.
+/// Sets the metadata options with v1beta1's default hop limit of 2; v1's is 1.
+/// The other three defaults are the same.
 fn set_metadata_options(from: &Section<'_>, spec: &mut Map<String, Value>, notes: &mut Notes) {
     let given = from.section("metadataOptions", notes);
     given.report_unknown_fields(&class_fields::METADATA_OPTIONS, notes);

@@ -1,4 +1,4 @@
-//! NodePool v1beta1 to v1 (spec 10 §16.6).
+//! Converts NodePool v1beta1 to v1 (spec 10 §16.6).
 
 use karpenter_api::labels::aws;
 use serde_json::{Map, Value, json};

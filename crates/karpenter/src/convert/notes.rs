@@ -1,4 +1,4 @@
-//! What the converter has to say: every message as a value, with its code and text (spec 10 §16.9).
+//! The findings of the converter: every message as a value, with its code and text (spec 10 §16.9).
 //!
 //! `E` keeps an object from being written, `W` does not. Two codes are our own: `E00` for input
 //! that does not have the shape of its own API, `W00` for fields that its API does not have.
@@ -17,7 +17,7 @@ pub(crate) struct Finding {
     pub(crate) note: Note,
 }
 
-/// The object that a message is about: the one in the input, where the reader looks for it.
+/// The object of a message, as it is in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) kind: String,
@@ -182,7 +182,7 @@ impl Note {
         self.code().starts_with('E')
     }
 
-    /// Lines that belong below the message.
+    /// Returns the YAML lines to print below the message.
     pub(crate) fn yaml_block(&self) -> &str {
         match self {
             Self::KubeletBlockToAdd { block, .. } => block,
@@ -298,7 +298,7 @@ impl fmt::Display for Finding {
 pub(super) struct Notes {
     subject: Subject,
     pub(super) findings: Vec<Finding>,
-    /// Wrong types that have been told: a field that is read twice is blamed once.
+    /// Fields with a reported wrong type: a field that is read twice is reported once.
     reported_fields: HashSet<String>,
 }
 
@@ -307,7 +307,7 @@ impl Notes {
         Self { subject, findings: Vec::new(), reported_fields: HashSet::new() }
     }
 
-    /// An empty list about the same object.
+    /// Returns an empty list about the same object.
     pub(super) fn empty_for_same_object(&self) -> Self {
         Self::for_object(self.subject.clone())
     }

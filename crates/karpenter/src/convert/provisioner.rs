@@ -1,4 +1,4 @@
-//! Provisioner v1alpha5 to NodePool v1 (spec 10 §16.4).
+//! Converts Provisioner v1alpha5 to NodePool v1 (spec 10 §16.4).
 
 use karpenter_api::labels::aws;
 use serde_json::{Map, Value, json};
@@ -24,11 +24,11 @@ const FIELDS: [&str; 13] = [
     "consolidation",
 ];
 
-/// What a Provisioner becomes.
+/// The parts of the NodePool that a Provisioner is converted to.
 pub(super) struct ConvertedPool {
     pub(super) spec: Value,
     pub(super) kubelet: Option<Kubelet>,
-    /// The spec of the node class that it described inline, and what is to be said about that.
+    /// The spec of the node class that it described inline, with its findings.
     pub(super) inline_class: Option<(Value, Notes)>,
 }
 

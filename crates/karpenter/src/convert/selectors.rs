@@ -1,4 +1,4 @@
-//! Selectors: maps of texts with comma lists become lists of terms (spec 10 §16.5, §16.7).
+//! Converts selectors: maps of texts with comma lists become lists of terms (spec 10 §16.5, §16.7).
 
 use serde_json::{Map, Value, json};
 
@@ -11,12 +11,12 @@ const TERMS_MAX: usize = 30;
 const AMI_NAME: &str = "aws::name";
 const AMI_OWNERS: &str = "aws::owners";
 
-/// Whether a key of a v1alpha1 selector lists ids.
+/// Returns whether the values of a v1alpha1 selector key are ids.
 fn is_id_key(key: &str) -> bool {
     matches!(key, "aws-ids" | "aws::ids")
 }
 
-/// `subnetSelector` or `securityGroupSelector`. `None` after an error.
+/// Converts `subnetSelector` or `securityGroupSelector`. `None` after an error.
 pub(super) fn selector_terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Value>> {
     let pairs = sorted_pairs(from, notes);
     if pairs.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn ami_terms(from: &Section<'_>, notes: &mut Notes) -> Option<Vec<Val
         notes.add(&from.path, Note::AmiTags);
     }
     if owners.is_empty() && names.is_empty() {
-        // A v1 term with tags only would look at the images of every account.
+        // A v1 term with tags only would match the images of every account.
         owners = vec!["self", "amazon"];
     }
     let tags = tag_combinations(&tags)
@@ -90,7 +90,7 @@ fn ami_term(owner: Option<&str>, name: Option<&str>, tags: &Map<String, Value>) 
     term.into()
 }
 
-/// The items, or one absent item, so that an empty list does not empty a product.
+/// Returns the items, or one absent item, so that products are not empty.
 fn or_one_absent<'a>(items: &'a [&'a str]) -> Vec<Option<&'a str>> {
     if items.is_empty() { vec![None] } else { items.iter().copied().map(Some).collect() }
 }
@@ -143,20 +143,20 @@ pub(super) fn split_terms(key: &str, from: &Section<'_>, notes: &mut Notes) -> V
     terms
 }
 
-/// The pairs of a selector in the order in which its terms are made.
+/// Returns the pairs of a selector in the order of its terms.
 fn sorted_pairs<'a>(from: &Section<'a>, notes: &mut Notes) -> Vec<(&'a str, &'a str)> {
     let mut pairs = from.string_entries(notes);
     pairs.sort_unstable();
     pairs
 }
 
-/// The items of a comma list.
+/// Returns the non-empty items of a comma list.
 fn split_list(list: &str) -> Vec<&str> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
 }
 
-/// Every combination of tags: for each value, for each earlier combination. Nothing where there
-/// would be more than a selector can hold; a few keys are enough for a billion.
+/// Returns every combination of tags: for each value, for each earlier combination. `None` if there
+/// are more than a selector can hold; a few keys are enough for a billion.
 fn tag_combinations(tags: &[(&str, &str)]) -> Option<Vec<Map<String, Value>>> {
     let mut combinations = vec![Map::new()];
     for (key, list) in tags {

@@ -1,4 +1,4 @@
-//! The parts that a Provisioner and a v1beta1 NodePool share: what new nodes look like.
+//! Converts the fields that a Provisioner and a v1beta1 NodePool share: the template of new nodes.
 
 use karpenter_api::labels::{self, aws};
 use karpenter_api::{annotations, taints};
@@ -9,11 +9,11 @@ use super::metadata::is_removed;
 use super::notes::{Note, Notes};
 use crate::manifest::FieldPath;
 
-/// Annotations that said what [`annotations::DO_NOT_DISRUPT`] says, where they were `true`.
+/// The old annotations that mean [`annotations::DO_NOT_DISRUPT`] where they are `true`.
 pub(super) const OLD_DO_NOT_DISRUPT: [&str; 2] =
     ["karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
-/// Labels that instances no longer carry (spec 10 §16.8).
+/// The labels that instances no longer carry (spec 10 §16.8).
 pub(super) const REMOVED_LABELS: [&str; 2] =
     ["karpenter.k8s.aws/instance-pods", "karpenter.k8s.aws/instance-ami-id"];
 
@@ -53,7 +53,7 @@ fn node_annotations(from: &Section<'_>, notes: &mut Notes) -> Map<String, Value>
     kept
 }
 
-/// Whether a label or requirement on `key` can be carried over; says why not.
+/// Returns whether a label or requirement on `key` is kept; adds a finding if not.
 fn check_label_key(key: &str, path: &FieldPath, notes: &mut Notes) -> bool {
     if key == labels::PROVISIONER_NAME {
         notes.add(path, Note::ProvisionerNameRestricted);
@@ -69,7 +69,7 @@ fn check_label_key(key: &str, path: &FieldPath, notes: &mut Notes) -> bool {
     true
 }
 
-/// The key that a deprecated one stands for (spec 10 §10.1).
+/// Returns the key that replaces a deprecated one (spec 10 §10.1).
 pub(super) fn current_key(key: &str) -> &str {
     let mut aliases = labels::ALIASES.iter().chain(&aws::ALIASES);
     aliases.find(|(old, _)| *old == key).map_or(key, |(_, new)| *new)
@@ -100,7 +100,7 @@ fn taint(at: &FieldValue<'_>, notes: &mut Notes) -> Option<Value> {
     Some(taint)
 }
 
-/// Copies the requirements that still mean something, in order.
+/// Copies the requirements whose keys are valid in v1, in order.
 pub(super) fn copy_requirements(from: &Section<'_>, notes: &mut Notes) -> Vec<Value> {
     let mut requirements = Vec::new();
     for at in from.list("requirements", notes) {
@@ -113,8 +113,8 @@ pub(super) fn copy_requirements(from: &Section<'_>, notes: &mut Notes) -> Vec<Va
     requirements
 }
 
-/// The requirements that the webhook of v1alpha5 added where the user had said nothing about
-/// their keys (spec 10 §16.4). Labels do not count.
+/// Adds the default requirements of v1alpha5's webhook for absent keys (spec 10 §16.4). Labels do
+/// not count.
 pub(super) fn add_default_requirements(
     requirements: &mut Vec<Value>,
     path: &FieldPath,

@@ -1,4 +1,4 @@
-//! Every rule and every code of spec 10 §16, row by row.
+//! Tests of every rule and every code of spec 10 §16, row by row.
 #![allow(clippy::needless_pass_by_value, reason = "rows read better without references")]
 
 mod codes;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// A Provisioner `p` that refers to the class `c`, unless `spec` says otherwise.
+/// A Provisioner `p` that refers to the class `c`, unless `spec` differs.
 fn provisioner(spec: Value) -> Value {
     let spec = with_fields(json!({ "providerRef": { "name": "c" }, "requirements": [] }), spec);
     object("karpenter.sh/v1alpha5", "Provisioner", "p", spec)
@@ -52,7 +52,7 @@ fn with_name(mut object: Value, name: &str) -> Value {
     object
 }
 
-/// `base` with the fields of `changes`; null takes one away.
+/// Returns `base` with the fields of `changes`; null removes a field.
 fn with_fields(base: Value, changes: Value) -> Value {
     let (Value::Object(mut base), Value::Object(changes)) = (base, changes) else {
         panic!("not a mapping")
@@ -123,7 +123,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// The value at `a.b.0`, and null where there is none.
+/// Returns the value at a path like `a.b.0`, or null.
 fn value_at(object: &Value, path: &str) -> Value {
     let pointer = format!("/{}", path.replace('/', "~1").replace('.', "/"));
     object.pointer(&pointer).cloned().unwrap_or_default()
@@ -432,7 +432,7 @@ fn v1_objects_pass_through() {
     assert_eq!(conversion.results[0].status, ConversionStatus::Changed);
 }
 
-/// The manifests that documentation and end-to-end tests use as well.
+/// Returns the manifests that documentation and end-to-end tests use, too.
 fn legacy_manifests() -> Vec<Value> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/legacy");
     let manifests = crate::manifest::read(

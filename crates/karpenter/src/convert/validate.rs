@@ -1,5 +1,5 @@
-//! What v1 would say about the result: the schema and CEL rules of its CRDs, then the checks that
-//! the controller makes at run time (spec 10 §16.3.5).
+//! Validates the result as v1 does: with the schema and CEL rules of its CRDs, then with the checks
+//! that the controller makes at run time (spec 10 §16.3.5).
 
 use karpenter_api::ec2_nodeclass::Ec2NodeClassSpec;
 use karpenter_api::kubelet;
@@ -15,8 +15,8 @@ use super::{EC2_NODE_CLASS, NODE_POOL};
 use crate::admission;
 use crate::manifest::FieldPath;
 
-/// Blames every pool whose kubelet settings would spoil the class that they move to (E99): the
-/// class, and the other pools that share it, are not at fault.
+/// Adds an error to each pool whose kubelet settings are invalid (E99): the class that they move
+/// to, and the other pools that share it, are not at fault.
 pub(super) fn validate_kubelet_settings(drafts: &mut [Draft]) {
     for draft in drafts {
         let Some(kubelet) = draft.kubelet() else { continue };
@@ -30,7 +30,7 @@ pub(super) fn validate_kubelet_settings(drafts: &mut [Draft]) {
     }
 }
 
-/// Blames every draft that v1 would refuse (E99).
+/// Adds an error to each draft that v1 would reject (E99).
 pub(super) fn validate_drafts(drafts: &mut [Draft]) {
     let failed = failed_inputs(drafts);
     for draft in drafts {
@@ -44,8 +44,8 @@ pub(super) fn validate_drafts(drafts: &mut [Draft]) {
     }
 }
 
-/// The API server would drop them in silence, or refuse the object because of them, as kubectl
-/// asks it to.
+/// Drops the fields that the API server would drop silently, or reject with kubectl's strict
+/// validation.
 fn drop_unknown_fields(draft: &mut Draft) {
     let Some(kind) = admission::kind_of(&draft.object) else { return };
     for path in kind.prune(&mut draft.object) {
@@ -53,7 +53,7 @@ fn drop_unknown_fields(draft: &mut Draft) {
     }
 }
 
-/// Every violation of the v1 API in an object: the field, and what is wrong with it.
+/// Returns every violation of the v1 API in an object: field and message.
 pub(super) fn v1_violations(object: &Value) -> Vec<(FieldPath, String)> {
     let Some(kind) = admission::kind_of(object) else { return Vec::new() };
     let (stored, errors) = admission::admit(kind, object);
@@ -68,7 +68,7 @@ pub(super) fn v1_violations(object: &Value) -> Vec<(FieldPath, String)> {
     }
 }
 
-/// What would keep a pool from becoming Ready.
+/// Returns what would keep a pool from becoming Ready.
 fn pool_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     let errors = match NodePoolSpec::deserialize(spec) {
         Ok(spec) => nodepool(&spec, &Provider::aws()).errors,
@@ -77,20 +77,20 @@ fn pool_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     errors.into_iter().map(|error| (FieldPath::parse("spec"), error)).collect()
 }
 
-/// What would keep a class from becoming Ready, as far as its text tells.
+/// Returns what would keep a class from becoming Ready, without a cluster.
 fn class_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     let errors = match Ec2NodeClassSpec::deserialize(spec) {
         Ok(spec) => ec2_nodeclass(&spec, false).errors,
         Err(error) => vec![error.to_string()],
     };
-    // What is said about kubelet settings begins with where they are.
+    // Errors about kubelet settings begin with their path.
     let place =
         |error: &str| if error.starts_with("spec.kubelet") { "spec.kubelet" } else { "spec" };
     errors.into_iter().map(|error| (FieldPath::parse(place(&error)), error)).collect()
 }
 
-/// The path of a remark that is about no field: that some rules were left out, because of the
-/// errors beside it.
+/// The path of a remark without a field: some rules were not evaluated, because of the other
+/// errors.
 const NO_FIELD: &str = "<nil>";
 
 fn violation_of(error: &FieldError, object: &Value) -> (FieldPath, String) {

@@ -1,4 +1,4 @@
-//! Old keys in Pods and in the templates of what makes Pods (spec 10 §16.8).
+//! Converts old keys in Pods and in the Pod templates of workloads (spec 10 §16.8).
 //!
 //! Touches only what it knows and leaves objects of an unexpected shape alone: checking workloads
 //! is the API server's business.
@@ -122,8 +122,8 @@ fn rename_node_affinity(node: &mut Fields, path: &FieldPath, notes: &mut Notes) 
     if let Some(terms) = terms.and_then(Value::as_array_mut) {
         let path = path.key(REQUIRED).key("nodeSelectorTerms");
         let (before, mut index) = (terms.len(), 0);
-        // The terms are alternatives. One that asks for nothing any more would match no node, and
-        // what the others ask for must stay.
+        // The terms are alternatives. A term without requirements would match no node, and the
+        // requirements of the others must stay.
         terms.retain_mut(|term| {
             let path = path.index(index);
             index += 1;
@@ -189,7 +189,7 @@ fn rename_toleration(toleration: &mut Value, path: &FieldPath, notes: &mut Notes
     }
 }
 
-/// What becomes of a node label key.
+/// The conversion of a node label key.
 enum LabelChange {
     Keep,
     Rename(&'static str),

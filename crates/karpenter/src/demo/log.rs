@@ -1,8 +1,8 @@
-//! What the controllers log, told in the timeline.
+//! Forwards log lines of the controllers to the timeline.
 //!
-//! Commands of disruption are not objects of the API, and neither are a pod that no new node would
-//! help or a call that fails: the log says for what reason which nodes go, how many come for them
-//! and what that saves, why pods stay pending, and what goes wrong.
+//! Disruption commands are not objects of the API, and neither are a pod that no new node would
+//! help or a call that fails: the log has the reason, the removed nodes, the number of their
+//! replacements and the savings, why pods stay pending, and the errors.
 
 mod deduplication;
 
@@ -18,16 +18,16 @@ use tracing_subscriber::registry;
 
 use self::deduplication::{LogDecision, LogDeduplicator};
 
-/// Where the line of a command that begins comes from, and what it says.
+/// The target and the message of the line that a command starts with.
 const DISRUPTOR_TARGET: &str = "karpenter_controllers::disruptor";
 const DISRUPTING_MESSAGE: &str = "disrupting node(s)";
-/// The lines of pods that would fit on no node, new or old.
+/// The messages about pods that fit on no node, new or old.
 const UNSCHEDULABLE_MESSAGES: [&str; 2] = ["could not schedule pod", "could not schedule pod(s)"];
-/// The parts of the product. Those of the world around it are not to be heard.
+/// The log targets of the product. Those of the simulated world are not forwarded.
 const PRODUCT_TARGETS: [&str; 3] =
     ["karpenter_controllers", "karpenter_operator", "karpenter_cluster"];
 
-/// Tells the timeline what is logged, as long as what it returns is kept, on this thread.
+/// Forwards this thread's log to the timeline until the result is dropped.
 pub(super) fn forward_logs(timeline: &Timeline, clock: &Arc<dyn Clock>) -> impl Sized {
     let (timeline, clock) = (timeline.clone(), clock.clone());
     let listener = TimelineLayer { timeline, clock, deduplicator: Mutex::default() };
@@ -87,8 +87,8 @@ impl TimelineLayer {
     }
 }
 
-/// What makes a line the same as another: many objects with one trouble are told of once. Of pods
-/// their number counts, not which of many they are.
+/// Returns the key by which lines are equal: many objects with one error give one line. Of pods
+/// their number counts, not their names.
 fn deduplication_key(record: &LogRecord, text: &str) -> String {
     let value = |key| record.field(key).unwrap_or_default();
     match record.field("error") {
@@ -99,7 +99,7 @@ fn deduplication_key(record: &LogRecord, text: &str) -> String {
     }
 }
 
-/// The words for pods that get no node.
+/// Returns the line about pods that get no node.
 fn unschedulable_text(record: &LogRecord) -> Option<String> {
     if !UNSCHEDULABLE_MESSAGES.contains(&record.message()) {
         return None;
@@ -108,7 +108,7 @@ fn unschedulable_text(record: &LogRecord) -> Option<String> {
     Some(format!("{pods}: no new node would help: {}", record.field("error")?))
 }
 
-/// The command without its id, which nobody here has a use for:
+/// Returns the command without its id, which the timeline does not show:
 /// `Underutilized: delete: nodepools=[default]: [node-a] (savings: $0.05)`.
 fn without_command_id(command: &str) -> String {
     match command.split_once('/').and_then(|(reason, rest)| Some((reason, rest.split_once(": ")?)))
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What the timeline tells of what the function logs.
+    /// Returns the timeline entries of the lines that the function logs.
     async fn timeline_of(log: impl AsyncFnOnce(&dyn Clock)) -> Vec<String> {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
         let timeline = Timeline::new(Timestamp::UNIX_EPOCH);

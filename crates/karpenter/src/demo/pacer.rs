@@ -1,9 +1,9 @@
-//! Virtual time in step with the real one, that waits for a machine which cannot keep up.
+//! Keeps virtual time in step with real time, later if the host is too slow.
 //!
-//! The world runs on one thread whose time is virtual: tokio moves it on to the next sleeper when
-//! everybody waits, and never while somebody works. Left alone that is `--speed max`. The pacer lets
-//! it go on for a step, and then holds it until as much real time has passed as the speed says. So
-//! work never makes a kubelet miss its lease, however slow the machine is: the clock is late instead.
+//! The world runs on one thread whose time is virtual: tokio advances it to the next timer when all
+//! tasks wait, and never while one works. That alone is `--speed max`. The pacer lets time advance
+//! by a step, and then holds it until the real time for this step has passed. So work never makes a
+//! kubelet miss its lease, however slow the host is: the clock is late instead.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use crate::clock::Stopwatch;
 
-/// How long time is held at once. Whoever looks on sees a clock that does not stutter.
+/// How long time is held at once; the clock on the screen must not stutter.
 const STEP: Duration = Duration::from_millis(10);
-/// So much is made up for, as no sleep ends on time.
+/// How much delay is made up for, as no sleep ends on time.
 const SLACK: Duration = Duration::from_millis(200);
 
-/// How fast time passes, and who is told that it does. Clones are the same.
+/// Sets the speed of time and notifies sleepers. Clones share one state.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer(Arc<Inner>);
 
@@ -36,7 +36,7 @@ impl Pacer {
         Self(Arc::new(Inner { speed: AtomicU64::new(speed.to_bits()), step_done: Notify::new() }))
     }
 
-    /// From now on so many seconds pass in the world for each real one.
+    /// Sets how many virtual seconds pass per real second.
     pub(super) fn set_speed(&self, speed: f64) {
         self.0.speed.store(speed.to_bits(), Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl Pacer {
         f64::from_bits(self.0.speed.load(Ordering::Relaxed))
     }
 
-    /// Waits until so much real time has passed, or a little longer. Only while [`Pacer::run`] runs.
+    /// Waits for this much real time, or slightly longer. Only while [`Pacer::run`] runs.
     pub(super) async fn sleep_real(&self, time: Duration) {
         let watch = Stopwatch::start();
         while watch.seconds() < time.as_secs_f64() {
@@ -53,7 +53,7 @@ impl Pacer {
         }
     }
 
-    /// Keeps the pace, for ever. Runs on a current-thread runtime whose time is paused.
+    /// Keeps the pace without end. Runs on a current-thread runtime with paused time.
     pub(super) async fn run(&self) -> Infallible {
         let mut virtual_now = Instant::now();
         let (watch, mut due) = (Stopwatch::start(), Duration::ZERO);
@@ -63,7 +63,7 @@ impl Pacer {
             due += STEP;
             let passed = Duration::from_secs_f64(watch.seconds());
             if passed > due + SLACK {
-                // What is lost is lost: nobody wants to see time run.
+                // A longer delay is not made up for: the clock must not run fast.
                 due = passed;
             }
             hold_virtual_time(due.saturating_sub(passed)).await;
@@ -72,12 +72,13 @@ impl Pacer {
     }
 }
 
-/// Lets virtual time pass, as fast as the world can.
+/// Advances virtual time to `time`, as fast as the world can.
 async fn advance_virtual_time(time: Instant) {
     tokio::time::sleep_until(time).await;
 }
 
-/// Holds virtual time for so much real time: tokio does not move it on while a blocking task runs.
+/// Holds virtual time for this much real time: tokio does not advance it while a blocking task
+/// runs.
 async fn hold_virtual_time(real: Duration) {
     if !real.is_zero() {
         // It cannot fail: it neither panics nor is it cancelled.
@@ -89,7 +90,7 @@ async fn hold_virtual_time(real: Duration) {
 mod tests {
     use super::*;
 
-    /// How much virtual time passes while the future runs, and how much real time.
+    /// Returns the virtual and the real time that pass while the future runs.
     async fn run_at_speed(speed: f64, future: impl Future<Output = ()>) -> (Duration, f64) {
         let (began, watch) = (Instant::now(), Stopwatch::start());
         let pacer = Pacer::new(speed);
@@ -105,7 +106,7 @@ mod tests {
         let (_, real) =
             run_at_speed(100.0, advance_virtual_time(Instant::now() + Duration::from_secs(10)))
                 .await;
-        // A busy machine may take longer, never shorter.
+        // A busy host may take longer, never shorter.
         assert!(real >= 0.09, "{real}");
     }
 

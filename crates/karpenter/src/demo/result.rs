@@ -1,4 +1,4 @@
-//! How a demo ends: when the world is at rest, and whether everything found its place.
+//! Waits until a demo has settled and collects its result.
 
 mod unsettled;
 
@@ -15,22 +15,22 @@ use tokio::sync::watch;
 
 use crate::diagnostic::printable;
 
-/// How long nothing may move before the world counts as being at rest.
+/// How long nothing may change before the world has settled.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
-/// How much longer where nodes are left alone for a while before they are consolidated: until that
-/// has looked, and what it found has rested.
+/// The additional wait where nodes have a `consolidateAfter`: consolidation has to evaluate them
+/// and to validate its command.
 const CONSOLIDATION_TIME: Duration = Duration::from_secs(40);
-/// A `consolidateAfter` beyond this is not waited for.
+/// A longer `consolidateAfter` is not waited for.
 const CONSOLIDATE_AFTER_MAX: Duration = Duration::from_mins(5);
 
-/// What was left at the end, in words.
+/// The pods, nodes and violations left at the end, as texts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct DemoResult {
-    /// Pods that found no node, or did not come to rest in time, with the reason.
+    /// Pods without a node, or not settled in time, with the reason.
     pub(super) unsettled_pods: Vec<String>,
-    /// Nodes and claims on their way, which such pods may wait for.
+    /// Nodes and claims that are not ready yet, for which such pods may wait.
     pub(super) unsettled_nodes: Vec<String>,
-    /// What must never be, and was; and what was left behind.
+    /// Broken invariants and leaked objects.
     pub(super) violations: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ impl DemoResult {
     }
 }
 
-/// Waits until the world is at rest, or has had its time, and looks at what is left.
+/// Waits until the world has settled or `settle` has passed; returns the result.
 pub(super) async fn wait_until_settled(
     world: &World,
     scenario: &Scenario,
@@ -77,7 +77,7 @@ pub(super) async fn wait_until_settled(
     }
 }
 
-/// How long it may take until a node that nothing happens to is consolidated.
+/// Returns how long it may take until an unused node is consolidated.
 async fn time_until_consolidation(world: &World) -> anyhow::Result<Duration> {
     let pools = Api::<NodePool>::all(world.client()).list(&ListParams::default()).await?;
     let after = |pool: &NodePool| {

@@ -1,4 +1,4 @@
-//! What a demo looks like: a screen that repaints itself, or lines.
+//! Renders a demo as a screen that repaints itself, or as lines.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -16,24 +16,24 @@ use crate::commands::{Failure, count_noun, print};
 /// Hours in a month, as clouds count them.
 const HOURS_PER_MONTH: f64 = 730.0;
 
-/// How a world is shown.
+/// Shows a world to the user.
 pub(super) trait Renderer {
-    /// Shows what is, and what has happened since the last frame.
+    /// Renders the state and the entries since the last frame.
     fn render(&mut self, view: &View, entries: &[Entry]) -> Result<(), Failure>;
 
-    /// Whether nobody looks any more.
+    /// Returns whether the output has been closed.
     fn is_closed(&self) -> bool {
         false
     }
 
-    /// The last words. `ending` is missing when somebody stopped the demo.
+    /// Renders the end. `ending` is missing if the user stopped the demo.
     fn render_end(&mut self, view: &View, ending: Option<&DemoResult>) -> Result<(), Failure>;
 }
 
-/// One line for each thing that happens.
+/// Prints one line per entry.
 #[derive(Debug, Default)]
 pub(super) struct LineRenderer {
-    /// The reader has closed the pipe: `karpenter demo | head`.
+    /// Whether the reader has closed the pipe: `karpenter demo | head`.
     is_closed: bool,
 }
 
@@ -79,7 +79,7 @@ fn summary(view: &View, ending: Option<&DemoResult>) -> String {
     text
 }
 
-/// A screen that repaints itself.
+/// Repaints a screen of the terminal.
 #[derive(Debug)]
 pub(super) struct ScreenRenderer {
     term: Term,
@@ -89,7 +89,7 @@ pub(super) struct ScreenRenderer {
     painted_lines: usize,
 }
 
-/// What has happened lately; more than fits on any screen.
+/// How many recent entries are kept; more than fits on any screen.
 const RECENT_ENTRIES_MAX: usize = 100;
 
 impl ScreenRenderer {
@@ -119,7 +119,7 @@ impl Renderer for ScreenRenderer {
             usize::from(height).saturating_sub(1),
             usize::from(width),
         );
-        // A terminal that is gone has nobody before it.
+        // The terminal may be closed: errors are ignored.
         let _ = self.term.clear_last_lines(self.painted_lines);
         let _ = self.term.write_str(&(lines.join("\n") + "\n"));
         let _ = self.term.flush();
@@ -132,7 +132,7 @@ impl Renderer for ScreenRenderer {
     }
 }
 
-/// The lines of a screen: what there is, and below it what has happened.
+/// Returns the lines of a screen: the state, and below it recent entries.
 fn screen_lines(
     title: &str,
     kubeconfig: Option<&PathBuf>,
@@ -172,10 +172,10 @@ fn screen_lines(
     lines.iter().map(|line| console::truncate_str(line, width, "…").into_owned()).collect()
 }
 
-/// From that width on everything fits; below, what is fixed about a node gives way to how it is.
+/// The width for all columns; below it zone and capacity type are left out.
 const WIDE_COLUMNS: usize = 125;
 
-/// Columns with their widths, of which the narrow ones come first.
+/// Formats the columns of a node; a narrow screen has fewer.
 fn node_row(is_narrow: bool, node: &str, place: [&str; 3], how: [&str; 5]) -> String {
     let [instance_type, zone, capacity_type] = place;
     let [price, cpu, memory, pods, state] = how;
@@ -215,7 +215,7 @@ fn node_rows(nodes: &[NodeView], row_count: usize, is_narrow: bool) -> Vec<Strin
     rows
 }
 
-/// `████░░░░ 50 %`
+/// Returns a bar and a percentage, such as `████░░░░ 50 %`.
 fn usage_bar((used, total): (u64, u64)) -> String {
     const WIDTH: u64 = 8;
     if total == 0 {

@@ -16,12 +16,12 @@ pub(crate) enum Input {
     Path(PathBuf),
 }
 
-/// One thing to load.
+/// A file or stdin to load.
 #[derive(Debug)]
 pub(super) struct InputFile {
-    /// Nothing for stdin.
+    /// None for stdin.
     pub(super) path: Option<PathBuf>,
-    /// Found by walking a directory.
+    /// Whether a directory walk found it.
     pub(super) is_from_directory: bool,
 }
 
@@ -31,7 +31,7 @@ impl InputFile {
     }
 }
 
-/// Every file that the inputs stand for. A file that is named twice is read once.
+/// Returns every file of the inputs. A file that is named twice is read once.
 pub(super) fn expand_inputs(inputs: &[Input], problems: &mut Vec<Problem>) -> Vec<InputFile> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -54,8 +54,8 @@ pub(super) fn expand_inputs(inputs: &[Input], problems: &mut Vec<Problem>) -> Ve
     found
 }
 
-/// The manifests below a directory, sorted by path. Hidden folders (`.git`) are left out, and
-/// links to folders are not followed, so that there is no way round in circles.
+/// Returns the manifests below a directory, sorted by path. Hidden folders (`.git`) are left out,
+/// and links to folders are not followed, so that there are no cycles.
 fn walk_directory(root: &Path) -> Result<Vec<PathBuf>, Box<Diagnostic>> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -88,8 +88,8 @@ fn is_manifest_name(path: &Path) -> bool {
     matches!(extension, Some("yaml" | "yml" | "json"))
 }
 
-/// Loads a text, as long as it fits into the bounds. `bytes_left` is what all inputs together may
-/// still take.
+/// Loads the text of a file within the limits. `bytes_left` is the rest of the limit for all
+/// inputs.
 pub(super) fn load_text(
     file: &InputFile,
     bounds: &InputLimits,
@@ -117,12 +117,12 @@ pub(super) fn load_text(
     decode_utf8(bytes, place)
 }
 
-/// The text that bytes stand for.
+/// Decodes UTF-8 bytes, or returns a diagnostic at `place`.
 pub(super) fn decode_utf8(bytes: Vec<u8>, place: Location) -> Result<String, Box<Diagnostic>> {
     String::from_utf8(bytes).map_err(|error| not_utf8(place, &error).into())
 }
 
-/// One byte more than allowed is enough to know that it is too much.
+/// Reads at most one byte more than allowed, which shows that it is too much.
 fn read_bounded(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     reader.take(bytes_max + 1).read_to_end(&mut bytes)?;

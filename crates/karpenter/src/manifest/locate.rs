@@ -8,7 +8,7 @@ pub(super) use karpenter_sim::lines::Lines;
 use super::path::{FieldPath, Step};
 use super::{InputLimits, parse};
 
-/// Positions of a document that has been read before, within bounds; nothing where the parser disagrees.
+/// Returns the lines of a document that was read before; `None` if the parser fails.
 pub(super) fn field_lines(text: &str) -> Option<Lines> {
     serde_saphyr::from_str_with_options(text, parse::yaml_options(&InputLimits::SNAPSHOT)).ok()
 }

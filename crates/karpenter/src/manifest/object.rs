@@ -31,7 +31,7 @@ pub(super) fn extract_objects(
     }
 }
 
-/// Refusals of one file that are told one by one; whoever has more has the wrong file.
+/// How many rejections of one file are reported one by one.
 const REPORTED_REJECTIONS_MAX: usize = 20;
 
 struct ObjectExtractor<'a> {
@@ -40,7 +40,7 @@ struct ObjectExtractor<'a> {
     rejected_count: usize,
 }
 
-/// What an item of a typed list may leave out, since the list says it.
+/// The type of the items of a typed list, which they may leave out.
 struct ListType {
     api_version: Value,
     item_kind: String,

@@ -1,4 +1,4 @@
-//! Turns texts into values.
+//! Parses YAML and JSON texts into values.
 
 use std::cell::OnceCell;
 
@@ -11,8 +11,8 @@ use super::split::{self, Segment};
 use super::{ALIASED_NODES_MAX, DEPTH_MAX, Document, Format, InputLimits, Problem, Source};
 use crate::diagnostic::{Diagnostic, Location};
 
-/// Reads every document of a text. The values are those of its documents, in order; a document
-/// that holds only comments, or that is broken, has none.
+/// Reads every document of a text. Returns its documents' values in order; a document that holds
+/// only comments, or that is broken, has none.
 pub(super) fn parse_source(
     file: &InputFile,
     text: String,
@@ -50,18 +50,19 @@ pub(super) fn parse_source(
     (source, values)
 }
 
-/// A piece of the text and the value in it.
+/// A segment of the text with its value.
 type ParsedDocument = (Segment, Option<Value>);
 
-/// What a text is when it is read as a stream of JSON objects.
+/// The result of reading a text as a stream of JSON objects.
 enum JsonStream {
     Complete(Vec<ParsedDocument>),
-    /// It starts as a stream of objects and then breaks.
+    /// It starts as a stream of objects and then has an error.
     Invalid(serde_json::Error),
-    /// YAML, or something that the YAML parser can explain better.
+    /// YAML, or a text that the YAML parser can explain better.
     NotJson,
 }
 
+/// Reads a text as a stream of JSON objects.
 /// JSON is YAML, except that objects may follow each other without a separator (`kubectl get -o
 /// json` in a loop), and that its own parser is much faster on large files.
 fn parse_json_stream(text: &str, bounds: &InputLimits) -> JsonStream {
@@ -109,7 +110,7 @@ fn json_diagnostic(place: &Location, error: &serde_json::Error) -> Box<Diagnosti
         .into()
 }
 
-/// Reads each document on its own; a broken one is a problem and does not hide the others.
+/// Reads each document on its own; a broken one does not hide the others.
 fn parse_yaml_documents(
     text: &str,
     place: &Location,
@@ -148,8 +149,8 @@ fn parse_yaml_documents(
     Ok(segments.into_iter().map(read).collect())
 }
 
-/// The value of a document of a YAML stream that is written as JSON, which is much faster to read
-/// as such; nothing where the YAML parser has to look at it.
+/// Returns the value of a YAML document written as JSON. `None` if the YAML parser has to read it,
+/// which is much slower.
 fn parse_json_document(text: &str, bounds: &InputLimits) -> Option<Value> {
     let text = text.strip_prefix("---").unwrap_or(text);
     if !may_be_json(text, bounds) {
@@ -160,14 +161,14 @@ fn parse_json_document(text: &str, bounds: &InputLimits) -> Option<Value> {
     Some(value)
 }
 
-/// The value of one document; nothing for `null`.
+/// Returns the value of one document; `None` for `null`.
 pub(super) fn parse_document(text: &str, bounds: &InputLimits) -> Result<Option<Value>, Error> {
     let mut value: Value = serde_saphyr::from_str_with_options(text, yaml_options(bounds))?;
     normalize_numbers(&mut value);
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
-/// kubectl's dialect, bounded. The budgets count what aliases expand to.
+/// Returns the options of kubectl's YAML dialect, with limits. They count what aliases expand to.
 pub(super) fn yaml_options(bounds: &InputLimits) -> serde_saphyr::Options {
     let text_bytes = usize::try_from(bounds.file_bytes).unwrap_or(usize::MAX);
     serde_saphyr::options! {
@@ -184,7 +185,7 @@ pub(super) fn yaml_options(bounds: &InputLimits) -> serde_saphyr::Options {
     }
 }
 
-/// Writes whole numbers as integers: kubectl sends `1.0` and `1e3` as `1` and `1000`.
+/// Converts whole numbers to integers: kubectl sends `1.0` and `1e3` as `1` and `1000`.
 fn normalize_numbers(value: &mut Value) {
     /// Up to here a float names exactly one integer.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -223,7 +224,7 @@ fn yaml_diagnostic(
     if fix.is_empty() { diagnostic } else { diagnostic.fix(fix) }
 }
 
-/// What is wrong and what to do, in the words of somebody who writes manifests.
+/// Returns the problem and its fix, in YAML terms.
 fn explain_yaml_error(error: &Error, text: &str, bounds: &InputLimits) -> (String, String) {
     match error {
         Error::AliasError { error, .. } => explain_yaml_error(error, text, bounds),

@@ -1,4 +1,4 @@
-//! Paths of fields, in the spelling that the API server uses in its own messages.
+//! Paths of fields, in the form of the API server's own messages.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(crate) enum Step {
 }
 
 impl FieldPath {
-    /// The path that a text names, such as `spec.requirements[2].key`.
+    /// Parses a path such as `spec.requirements[2].key`.
     pub(crate) fn parse(text: &str) -> Self {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -36,7 +36,7 @@ impl FieldPath {
         Self(steps)
     }
 
-    /// The path that a text names in `value`, whose keys may have dots of their own.
+    /// Parses a path into `value`, whose keys may contain dots.
     pub(crate) fn parse_in_object(text: &str, value: &Value) -> Self {
         let mut steps = Vec::new();
         let (mut rest, mut here) = (text, value);
@@ -105,7 +105,7 @@ fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// A value in a few words, for messages: texts are quoted and cut, collections only named.
+/// Describes a value for messages: texts are quoted and cut, collections only named.
 pub(crate) fn describe_value(value: &Value) -> String {
     /// Long enough to recognise a value, short enough to stay on the line.
     const SHOWN: usize = 40;

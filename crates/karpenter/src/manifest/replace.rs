@@ -1,4 +1,4 @@
-//! Puts new objects into an existing file and leaves the rest of it as it is, byte for byte.
+//! Replaces objects in an existing file and keeps the rest of it, byte for byte.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use crate::diagnostic::{Diagnostic, Location};
 pub(crate) enum Replacement {
     /// Its text stays.
     Keep,
-    /// New documents stand in its place, each with the comments above it.
+    /// New documents replace it, each with the comments above it.
     Documents(Vec<NewDocument>),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct NewDocument {
     pub(crate) object: serde_json::Value,
 }
 
-/// The text of `source` after its documents have been replaced.
+/// Returns the text of `source` with its documents replaced.
 ///
 /// Comments above a replaced document stay; comments inside it have nowhere to go.
 pub(crate) fn replaced_text(source: &Source, replacements: &[Replacement]) -> String {
@@ -56,7 +56,7 @@ fn replace_in_yaml(source: &Source, replacements: &[Replacement]) -> String {
     text
 }
 
-/// The documents that stand in the place of `old`.
+/// Returns the text of the documents that replace `old`.
 fn document_texts(entries: &[NewDocument], separate: bool, old: &str) -> String {
     let documents: Vec<_> =
         entries.iter().map(|entry| entry.comments.clone() + &write::yaml(&entry.object)).collect();
@@ -69,7 +69,7 @@ fn document_texts(entries: &[NewDocument], separate: bool, old: &str) -> String 
     text
 }
 
-/// JSON has no comments and no separators: one object stays one object, several become a `List`.
+/// Replaces objects in JSON: one stays one object, several become a `List`.
 fn replace_in_json(source: &Source, replacements: &[Replacement]) -> String {
     let mut objects = Vec::new();
     for (document, replacement) in source.documents.iter().zip(replacements) {
@@ -89,7 +89,7 @@ fn replace_in_json(source: &Source, replacements: &[Replacement]) -> String {
     }
 }
 
-/// A new text that waits beside its file, complete on disk.
+/// A new file, complete on disk, that has not replaced the old one yet.
 #[derive(Debug)]
 pub(crate) struct PreparedFile {
     /// The file itself; a link keeps pointing at it.
@@ -99,7 +99,7 @@ pub(crate) struct PreparedFile {
     permissions: fs::Permissions,
 }
 
-/// Writes a new text beside its file, which stays as it is.
+/// Writes a new text to a temporary file; the old file stays as it is.
 pub(crate) fn prepare_file(
     path: &Path,
     old: &Source,
@@ -131,9 +131,8 @@ pub(crate) fn prepare_file(
 }
 
 impl PreparedFile {
-    /// Keeps the old text beside the file and gives its name to the new one, in one step: a
-    /// reader, or a machine that stops, sees the old file or the new one. Returns the path of the
-    /// backup.
+    /// Writes a backup and renames the new file, in one step: a reader, or a crash, sees the old
+    /// file or the new one. Returns the path of the backup.
     pub(crate) fn commit(self) -> Result<PathBuf, Box<Diagnostic>> {
         let Self { path: real, new_file: draft, old, permissions } = self;
         if fs::read(&real).is_ok_and(|now| now != old) {
@@ -166,13 +165,13 @@ fn changed_file_diagnostic(path: &Path) -> Box<Diagnostic> {
 
 /// Writes the old text to the first of `x.bak`, `x.bak.1`, `x.bak.2`… that does not exist yet.
 fn write_backup(path: &Path, old: &[u8], permissions: &fs::Permissions) -> io::Result<PathBuf> {
-    /// Somebody who has this many backups needs another tool.
+    /// More backups than any user needs.
     const BACKUPS_MAX: usize = 1000;
     for attempt in 0..BACKUPS_MAX {
         let backup = backup_name(path, attempt);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // Nobody else may look into it before it has the rights of the file.
+        // No other user may read it before it has the permissions of the file.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file: File = match options.open(&backup) {

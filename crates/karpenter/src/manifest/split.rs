@@ -1,8 +1,8 @@
-//! Cuts a YAML text into documents without parsing it, so that each can be read, blamed and
+//! Cuts a YAML text into documents without parsing it, so that each can be read, reported and
 //! replaced on its own while the bytes of the others stay as they are.
 //!
-//! YAML forbids a line that begins with `---` or `...` inside a document, even inside block
-//! scalars and quoted strings, so looking at line starts is exact. It is also what kubectl does.
+//! YAML forbids a line that begins with `---` or `...` inside a document, even inside block scalars
+//! and quoted strings, so checking line starts is exact. It is also what kubectl does.
 
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ struct OpenSegment {
     line: usize,
     /// Offset of the first line that holds more than comments.
     content: Option<usize>,
-    /// Whether its `---` has been seen.
+    /// Whether its `---` has been read.
     has_marker: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What people put into files, and what must not happen then.
+//! Tests of reading manifests: the dialect, the limits and broken input.
 
 mod rewriting;
 
@@ -101,7 +101,7 @@ fn fields_are_located_by_line() {
     }
 }
 
-/// A mapping in a mapping in a mapping…
+/// Returns mappings nested this many levels deep.
 fn nested_mappings(levels: usize) -> String {
     let levels: Vec<_> = (0..levels).map(|level| " ".repeat(level) + "x:\n").collect();
     levels.concat()

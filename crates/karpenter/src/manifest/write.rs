@@ -22,7 +22,7 @@ pub(crate) fn yaml(object: &Value) -> String {
     strip_blank_indents(&text)
 }
 
-/// A value as this module wants it written.
+/// A value that serializes in the form of this module.
 struct YamlValue<'a>(&'a Value);
 
 impl Serialize for YamlValue<'_> {
@@ -32,7 +32,7 @@ impl Serialize for YamlValue<'_> {
             Value::Object(fields) => {
                 serializer.collect_map(fields.iter().map(|(key, value)| (key, YamlValue(value))))
             }
-            // kubectl refuses a block scalar whose first line begins with a tab.
+            // kubectl rejects a block scalar whose first line begins with a tab.
             Value::String(text) if text.trim_start_matches('\n').starts_with('\t') => {
                 DoubleQuoted(text.as_str()).serialize(serializer)
             }
@@ -41,8 +41,8 @@ impl Serialize for YamlValue<'_> {
     }
 }
 
-/// Empties the lines of block scalars that hold nothing but their indentation, which version
-/// control would mark as trailing white space.
+/// Empties the lines of block scalars that hold only indentation, which version control would mark
+/// as trailing white space.
 fn strip_blank_indents(yaml: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let is_blank = |line: &str| indent(line) == line.len();
@@ -65,16 +65,16 @@ fn strip_blank_indents(yaml: &str) -> String {
     text
 }
 
-/// A literal block scalar.
+/// The indentation of a literal block scalar.
 struct LiteralBlock {
     /// Its lines are indented at least this far.
     indent_min: usize,
-    /// Whether the first line is the measure of the indentation, and not a number in the header.
+    /// Whether its first line sets the indentation, not a number in the header.
     is_measured: bool,
 }
 
 impl LiteralBlock {
-    /// The block that begins after this line: `key: |`, `- |-`, `- - key: |2+`.
+    /// Returns the block after a header line: `key: |`, `- |-`, `- - key: |2+`.
     fn after_header(line: &str) -> Option<Self> {
         let mut node = line.trim_start_matches(' ');
         while let Some(item) = node.strip_prefix("- ") {

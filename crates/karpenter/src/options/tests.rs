@@ -1,3 +1,5 @@
+//! Tests of the decision options: defaults, flags, variables, errors and warnings.
+
 use super::*;
 
 fn args(flags: &[&str]) -> DecisionArgs {

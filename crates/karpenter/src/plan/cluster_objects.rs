@@ -1,5 +1,5 @@
-//! The objects of a cluster, from manifests or from the cluster itself, with what could not be read
-//! of them.
+//! Collects the objects of a cluster, from manifests or from the cluster itself, with remarks about
+//! those that could not be read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -16,12 +16,12 @@ use super::report::Remark;
 use crate::admission;
 use crate::manifest::{FieldPath, Manifests, Origin};
 
-/// Typed objects. Jobs only matter to expansion.
+/// The typed objects of the input. Jobs only matter to expansion.
 #[derive(Debug, Default)]
 pub(crate) struct ClusterObjects {
     pub(crate) objects: Objects,
     pub(crate) jobs: Vec<Job>,
-    /// Kinds, namespaces and names that there are, with the number of the object.
+    /// The number of each object, by kind, namespace and name.
     pub(super) object_numbers: HashMap<(&'static str, String, String), usize>,
     /// Where objects were written, by their number; empty for a live cluster.
     origins: Vec<Origin>,
@@ -30,9 +30,9 @@ pub(crate) struct ClusterObjects {
     pub(crate) remarks: Vec<Remark>,
     /// What was seen of kinds that do not count.
     pub(crate) hints: Hints,
-    /// How many objects there are of kinds that nobody knows.
+    /// The number of objects of each unknown kind.
     pub(crate) unknown_kinds: BTreeMap<String, usize>,
-    /// How many objects were looked at.
+    /// The number of objects that were added.
     count: usize,
 }
 
@@ -57,7 +57,7 @@ impl ClusterObjects {
         gathered
     }
 
-    /// File and line of an object.
+    /// Returns file and line of an object.
     pub(crate) fn location(
         &self,
         kind: &'static str,
@@ -67,7 +67,7 @@ impl ClusterObjects {
         self.field_location(kind, namespace, name, "")
     }
 
-    /// File and line of a field.
+    /// Returns file and line of a field.
     pub(super) fn field_location(
         &self,
         kind: &'static str,
@@ -80,7 +80,7 @@ impl ClusterObjects {
         Some(self.manifests.quick_location(origin, &FieldPath::parse(field)).to_string())
     }
 
-    /// Adds an object. What is wrong with it comes back, still without a name and a place.
+    /// Adds an object. Returns a remark without name and place if it is wrong.
     pub(crate) fn add(&mut self, object: Value) -> Option<Remark> {
         let kind = format!("{} {}", string_at(&object, "/apiVersion"), string_at(&object, "/kind"));
         self.count += 1;
@@ -135,8 +135,8 @@ impl ClusterObjects {
         remarks.collect()
     }
 
-    /// NodePools that nodes are of and that are not there, and nodes of NodePools without a NodeClaim:
-    /// such nodes always stay.
+    /// Returns remarks about absent NodePools of nodes, and about nodes without a NodeClaim: such
+    /// nodes always stay.
     pub(crate) fn missing_node_owners(&self) -> Vec<Remark> {
         let objects = &self.objects;
         let pools: BTreeSet<_> =
@@ -190,7 +190,7 @@ impl ClusterObjects {
     }
 }
 
-/// `Kind namespace/name`.
+/// Returns `Kind namespace/name`.
 pub(crate) fn object_name(object: &Value) -> String {
     let (kind, name) = (string_at(object, "/kind"), string_at(object, "/metadata/name"));
     let name = if name.is_empty() { "?" } else { name };
@@ -200,8 +200,8 @@ pub(crate) fn object_name(object: &Value) -> String {
     }
 }
 
-/// What counts instead of an object that cannot be read, if it would keep nodes: a pod stays where it
-/// is, and so do all pods that a PodDisruptionBudget may be for.
+/// Returns a replacement for an unreadable object that would keep nodes: a pod stays where it is,
+/// and so do all pods that a PodDisruptionBudget may select.
 fn placeholder(kind: &str, object: &Value) -> Option<Value> {
     let rest = match kind {
         "v1 Pod" => {
@@ -209,7 +209,7 @@ fn placeholder(kind: &str, object: &Value) -> Option<Value> {
             let spec = json!({"nodeName": node, "containers": []});
             (!node.is_empty()).then(|| json!({"spec": spec, "status": {"phase": "Running"}}))
         }
-        // Also of former versions, which nobody reads any more.
+        // Also of former versions, which are not decoded any more.
         "policy/v1 PodDisruptionBudget" | "policy/v1beta1 PodDisruptionBudget" => {
             let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0,
                 "expectedPods": 0});

@@ -1,6 +1,7 @@
-//! `karpenter plan --consolidate`: which nodes would go, what would replace them, and why the others
-//! stay. Decides with the controller's own code, on one snapshot and without waiting: commands that
-//! the controller would look at again after fifteen seconds are told as they are found.
+//! `karpenter plan --consolidate`: shows which nodes consolidation would remove, their
+//! replacements, and why the others stay. Decides with the controller's own code, on one snapshot
+//! and without waiting: commands that the controller would validate after fifteen seconds are
+//! reported as they are found.
 
 mod excluded_pools;
 mod node_costs;
@@ -24,8 +25,8 @@ pub(crate) use report::ConsolidationReport;
 pub(crate) use table::render;
 
 impl PlanInput {
-    /// Decides, and says everything about it but what the reader of the objects knows.
-    /// What that one has said of objects counts where nodes stay because no pool launches anything.
+    /// Decides and returns the report, without the input reader's remarks.
+    /// Those remarks explain nodes that stay because no pool launches anything.
     pub(crate) fn consolidate(
         &self,
         options: &DecisionOptions,
@@ -49,7 +50,7 @@ impl PlanInput {
         }
     }
 
-    /// A pool that is left out of launches is not left out here.
+    /// Marks a pool that only launches nothing as not left out.
     fn adjust_remark(&self, remark: Remark) -> Remark {
         let pool = remark.object.strip_prefix("NodePool ").filter(|_| remark.left_out);
         if pool.is_none_or(|name| !self.snapshot.managed_pools.contains_key(name)) {
@@ -60,7 +61,7 @@ impl PlanInput {
         Remark { problem, left_out: false, ..remark }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(crate) fn node_count(&self) -> usize {
         self.snapshot.nodes.len()
     }
@@ -69,13 +70,13 @@ impl PlanInput {
         let mut context = PassContext::new(&self.snapshot, &self.catalog, settings, now);
         context.pool_costs = node_costs::node_costs(&self.snapshot, &self.catalog).by_pool;
         context.static_claims = static_claim_counts(&self.snapshot);
-        // What drift would do is not asked; repair is left out by where the pass begins.
+        // Drift is not evaluated; the start of the pass leaves repair out.
         context.settled.extend([Method::StaticDrift, Method::Drift]);
         context
     }
 }
 
-/// The NodeClaims of static NodePools.
+/// Returns the NodeClaim counts of static NodePools.
 fn static_claim_counts(snapshot: &Snapshot) -> BTreeMap<String, ClaimCounts> {
     let pools = snapshot.managed_pools.iter().filter(|(_, pool)| pool.replicas.is_some());
     let mut claims: BTreeMap<String, ClaimCounts> =
@@ -101,7 +102,7 @@ fn disruption_settings(options: &DecisionOptions) -> Settings {
             ConsolidationSearch::Deep => SearchMode::Deep,
             ConsolidationSearch::Upstream => SearchMode::Upstream,
         },
-        // Only for what is said about drifted nodes: drift itself is not asked.
+        // Only for the texts about drifted nodes: drift itself is not evaluated.
         static_capacity: options.gates.is_enabled(Gate::StaticCapacity),
         terminate_first_drift: options.gates.is_enabled(Gate::TerminateFirstDrift),
         explain_drift: true,

@@ -1,4 +1,4 @@
-//! From objects to a plan.
+//! Ingests the objects, makes a scheduling decision and reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ use super::{devices, ingest_remark, rejection_text, unusable_pool};
 use crate::clock::Stopwatch;
 use crate::options::{DecisionOptions, Gate};
 
-/// Groups of refused pods whose whole tree of refusals is looked at. Nobody reads more.
+/// How many groups of rejected pods get the whole tree of rejections.
 const EXPLAINED_MAX: usize = 50;
 
-/// What the objects are to a decision.
+/// The inputs of a decision: snapshot, catalog, demand and remarks.
 #[derive(Debug)]
 pub(crate) struct PlanInput {
     pub(super) snapshot: Snapshot,
@@ -36,7 +36,7 @@ pub(crate) struct PlanInput {
     pub(super) setup_seconds: f64,
 }
 
-/// Reads the objects into what decisions work on.
+/// Ingests the objects into the inputs of a decision.
 pub(crate) fn prepare(
     gathered: ClusterObjects,
     chosen: ChosenProvider,
@@ -72,13 +72,13 @@ pub(crate) fn prepare(
 }
 
 impl PlanInput {
-    /// How many pods want a place.
+    /// Returns the number of pods to place.
     pub(crate) fn pod_count(&self) -> usize {
         self.demand.to_place.len()
     }
 
-    /// Decides, and says everything about it but what the reader of the objects knows. What that
-    /// one has said of objects counts where pods ask why there is no pool.
+    /// Decides and returns the report, without the input reader's remarks. Those remarks explain
+    /// pods that no pool is available for.
     pub(crate) fn plan_pods(&self, options: &DecisionOptions, input_remarks: &[Remark]) -> Report {
         let stopwatch = Stopwatch::start();
         let mut plan = self.run_solver(options, BTreeSet::new());
@@ -101,7 +101,7 @@ impl PlanInput {
         }
     }
 
-    /// Why each pool that launches nothing does so; the rest as in [`Self::plan_pods`].
+    /// Returns why pools launch nothing; `input_remarks` as in [`Self::plan_pods`].
     pub(super) fn excluded_pools(
         &self,
         options: &DecisionOptions,

@@ -1,4 +1,4 @@
-//! Manifests to typed objects: each kind that a decision looks at, with the place of the mistake
+//! Decodes manifests into typed objects of each kind that a decision reads. An error has the field
 //! where an object does not have the shape of its own API.
 
 use std::borrow::Cow;
@@ -8,19 +8,19 @@ use serde_json::{Map, Value, json};
 
 use super::cluster_objects::ClusterObjects;
 
-/// What became of an object.
+/// The result of adding an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DecodeResult {
     Added,
-    /// There is one of that name already.
+    /// An object of that name exists already.
     Duplicate,
-    /// A kind that has nothing to do with where pods go.
+    /// A kind that does not affect where pods go.
     Irrelevant,
-    /// A kind that nobody here knows.
+    /// A kind that is not known.
     Unknown,
 }
 
-/// Why an object could not be taken.
+/// An error from decoding an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DecodeError {
     /// The field, as a path; empty for the whole object.
@@ -29,10 +29,10 @@ pub(super) struct DecodeError {
     pub(super) fix: Cow<'static, str>,
 }
 
-/// Decodes an object and keeps it.
+/// Decodes an object and adds it to the others.
 type AddFn = fn(&Value, &mut ClusterObjects) -> Result<(), DecodeError>;
 
-/// A kind that counts.
+/// A kind that a decision reads.
 struct KnownKind {
     api_version: &'static str,
     name: &'static str,
@@ -83,8 +83,8 @@ const KINDS: &[KnownKind] = kinds![
     "autoscaling.x-k8s.io/v1beta1"     "CapacityBuffer"        true        objects.capacity_buffers,
 ];
 
-/// Groups whose kinds do not matter here, and kinds of other groups that do not either. Nobody has
-/// to be told that a ConfigMap is not planned.
+/// Groups whose kinds do not matter here, and kinds of other groups that do not either. A remark
+/// that a ConfigMap is not planned would not help.
 const IRRELEVANT_GROUPS: [&str; 14] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -120,8 +120,8 @@ const IRRELEVANT_KINDS: [(&str, &str); 16] = [
     ("storage.k8s.io/v1", "VolumeAttachment"),
 ];
 
-/// Decodes an object and adds it to the others. `number` tells objects apart whose name is up to
-/// the API server.
+/// Decodes an object and adds it to the others. `number` distinguishes objects whose names the API
+/// server generates.
 pub(super) fn add_object(
     mut object: Value,
     number: usize,
@@ -147,8 +147,8 @@ pub(super) fn add_object(
         default_node_class(&mut object);
     }
     if (known.add)(&object, gathered).is_err() {
-        // Numbers are fine as quantities for the API server, and rare enough not to look for them
-        // in every object.
+        // Numbers are fine as quantities for the API server, and rare enough not to check every
+        // object for them.
         quote_quantities(&mut object);
         (known.add)(&object, gathered)?;
     }
@@ -189,7 +189,7 @@ fn classify_other_kind(api_version: &str, kind: &str) -> Result<DecodeResult, De
     }
 }
 
-/// Gives an object the name and namespace that it would have in a cluster.
+/// Sets the name and namespace that an object would have in a cluster.
 fn default_metadata(
     object: &mut Value,
     kind: &KnownKind,
@@ -225,11 +225,11 @@ fn is_unset(metadata: &Map<String, Value>, key: &str) -> bool {
     match metadata.get(key) {
         None | Some(Value::Null) => true,
         Some(Value::String(text)) => text.is_empty(),
-        Some(_) => false, // decoding says what is wrong with it
+        Some(_) => false, // the decoder reports the error
     }
 }
 
-/// A pool that names no class gets the one of the KWOK provider.
+/// Sets the KWOK provider's class for a pool that names none.
 fn default_node_class(pool: &mut Value) {
     let template = pool.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut);
     let Some(template) = template else { return };
@@ -265,8 +265,8 @@ fn quote_quantities(value: &mut Value) {
     }
 }
 
-/// Decodes a value; a mistake knows its place. Done twice where there is one, since keeping track
-/// of places costs time and mistakes are rare.
+/// Decodes a value; an error has its path. After an error it decodes again, since tracking paths
+/// costs time and errors are rare.
 fn decode_value<K: DeserializeOwned>(value: &Value) -> Result<K, DecodeError> {
     K::deserialize(value).or_else(|_| {
         serde_path_to_error::deserialize(value).map_err(|error| {
@@ -281,7 +281,7 @@ fn decode_value<K: DeserializeOwned>(value: &Value) -> Result<K, DecodeError> {
     })
 }
 
-/// What to do about a value of a wrong type.
+/// Returns the fix of a value with a wrong type.
 fn type_error_fix(problem: &str) -> &'static str {
     let is_text = problem.contains("expected a string");
     if is_text && problem.contains("invalid type: boolean") {

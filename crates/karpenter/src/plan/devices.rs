@@ -1,4 +1,4 @@
-//! What selectors of devices, which are CEL, have to be told about.
+//! Evaluates the CEL selectors of devices and reports those that fail.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use karpenter_operator::device_selectors::DeviceSelectorEvaluator as _;
 use super::report::Remark;
 use crate::device_selectors::CelDeviceSelectors;
 
-/// Answers every selector of a class or claim for every device. A selector that has no value for a
-/// device does not match it, and is worth a remark: to a pod it looks as if there were no device.
+/// Evaluates every selector of a class or claim for every device. A selector that has no value for
+/// a device does not match it, and is worth a remark: for a pod the device does not exist.
 pub(super) fn evaluate_selectors(
     state: &mut DynamicResourceState,
     catalog: &Catalog,

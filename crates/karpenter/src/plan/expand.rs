@@ -1,10 +1,9 @@
-//! What a folder of manifests leaves to controllers: a Deployment, StatefulSet, ReplicaSet,
-//! ReplicationController or Job without pods in the input gets the pods that its controller would
-//! make.
+//! Generates the pods that controllers would create: for a Deployment, StatefulSet, ReplicaSet,
+//! ReplicationController or Job without pods in the input.
 //!
-//! DaemonSets are not expanded, since a decision knows what they add to each node; CronJobs are
-//! not either, since nobody knows when they run. What an API server would refuse makes no pods and
-//! is told.
+//! DaemonSets are not expanded, since a decision knows what they add to each node; CronJobs are not
+//! either, since it is unknown when they run. A workload that an API server would reject gets no
+//! pods, but a remark.
 
 mod existing_objects;
 mod storage;
@@ -24,7 +23,7 @@ use self::workload::{Workload, WorkloadProblem};
 use super::cluster_objects::ClusterObjects;
 use super::report::Remark;
 
-/// What is made up in one run.
+/// The limits of the pods generated in one run.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     pods_per_workload: usize,
@@ -38,15 +37,15 @@ impl Limits {
     const PLAN: Self = Self { pods_per_workload: 50_000, pods: 200_000, bytes: 256 << 20 };
 }
 
-/// A workload that was expanded.
+/// A workload whose pods were generated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ExpandedWorkload {
     pub(crate) kind: &'static str,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// How many pods were made.
+    /// How many pods were generated.
     pub(crate) pods: usize,
-    /// How many pods it asks for beyond what is planned at a time.
+    /// How many requested pods exceed the limits.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) left_out: u64,
 }
@@ -56,7 +55,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Adds the pods of workloads that have none, with remarks about those that cannot have them.
+/// Generates the pods of workloads without pods; adds remarks about the others.
 pub(crate) fn expand_workloads(gathered: &mut ClusterObjects) -> Vec<ExpandedWorkload> {
     expand_within(gathered, Limits::PLAN)
 }
@@ -120,7 +119,7 @@ fn invalid_workload_remark(
     }
 }
 
-/// What there is to say about a workload that asks for more than can be planned.
+/// Returns the remark about a workload that exceeds the limits.
 fn truncated_workload_remark(
     workload: &Workload<'_>,
     made: &ExpandedWorkload,
@@ -163,7 +162,7 @@ struct Expansion {
     bytes: usize,
     pods: Vec<Pod>,
     claims: Vec<PersistentVolumeClaim>,
-    /// Those between a Deployment and its pods: default spread constraints look for them.
+    /// Those between a Deployment and its pods: default spread constraints read them.
     replica_sets: Vec<ReplicaSet>,
 }
 
@@ -195,7 +194,7 @@ impl Expansion {
         ExpandedWorkload { kind: workload.kind, pods: made, left_out, namespace, name }
     }
 
-    /// How many pods of a workload there is room for; counted as if all of them were made.
+    /// Returns how many pods of a workload the limits allow; counts them as generated.
     fn allowed_pod_count(&mut self, workload: &Workload<'_>) -> usize {
         let text = serde_json::to_vec(&(workload.template, workload.volume_claims));
         let size = text.map_or(1, |text| text.len()).max(1);
@@ -208,7 +207,7 @@ impl Expansion {
         allowed
     }
 
-    /// A Deployment and a StatefulSet of one name would make pods of one name.
+    /// Returns a new pod name: a Deployment and a StatefulSet may share one.
     fn unused_pod_name(&mut self, namespace: &str, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         while !self.used_pod_names.insert((namespace.to_owned(), name.clone())) {

@@ -1,4 +1,4 @@
-//! Columns of text without boxes, fitted to a width.
+//! Formats columns of text without boxes, fitted to a width.
 
 /// A table. The first row is the head.
 #[derive(Clone, Debug)]
@@ -10,9 +10,9 @@ pub(super) struct Grid {
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
-    /// Text, which may be cut when there is no room.
+    /// Text, which may be cut to fit the width.
     Text,
-    /// Text that is of no use when it is cut.
+    /// Text that is useless when it is cut.
     Uncut,
     /// Numbers, set to the right.
     Number,
@@ -79,7 +79,7 @@ impl Grid {
     }
 }
 
-/// A text of at most so many characters.
+/// Returns the text, cut to `width` characters.
 pub(super) fn truncate(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

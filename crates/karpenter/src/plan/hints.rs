@@ -1,5 +1,5 @@
-//! Objects that a decision does not look at, and that change what to make of it: autoscalers, which
-//! have the last word about replicas, and NodeClasses.
+//! Collects objects that a decision does not read but that explain it: autoscalers, which set the
+//! replicas in the end, and NodeClasses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::rejection_text;
 /// What was seen.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
-    /// Kind, namespace and name of what HorizontalPodAutoscalers scale.
+    /// The targets of HorizontalPodAutoscalers: kind, namespace and name.
     autoscaled: BTreeSet<(String, String, String)>,
     /// Names of NodeClasses by group and kind.
     node_classes: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
 impl Hints {
-    /// Looks at an object of a kind that does not count.
+    /// Records an object of a kind that a decision does not read.
     pub(super) fn observe(&mut self, object: &Value) {
         let text = |pointer: &str| {
             object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -42,7 +42,7 @@ impl Hints {
         }
     }
 
-    /// What to know about workloads that were expanded.
+    /// Returns a note about expanded workloads that autoscalers scale.
     pub(crate) fn autoscaler_note(&self, expanded: &[ExpandedWorkload]) -> Option<String> {
         let is_scaled = |workload: &&ExpandedWorkload| {
             let ExpandedWorkload { kind, namespace, name, .. } = workload;
@@ -64,7 +64,7 @@ impl Hints {
         })
     }
 
-    /// What to do about a class that is not there, if there are others of its kind.
+    /// Returns the fix of a missing class, if others of its kind exist.
     pub(super) fn missing_class_fix(&self, group: &str, kind: &str, name: &str) -> Option<String> {
         let known = self.node_classes.get(&(group.to_owned(), kind.to_owned()))?;
         (!known.contains(name)).then(|| {

@@ -1,12 +1,12 @@
-//! What the reader of objects has against one of them, with the field where it names one and with
-//! what to do about it.
+//! Converts ingest diagnostics to remarks about objects, with the field where there is one and with
+//! a fix.
 
 use karpenter_cluster::ingest::IngestDiagnostic;
 
 use super::cluster_objects::ClusterObjects;
 use super::report::Remark;
 
-/// The remark of a mark.
+/// Returns the remark about an ingest diagnostic.
 pub(super) fn ingest_remark(marked: &IngestDiagnostic, gathered: &ClusterObjects) -> Remark {
     let IngestDiagnostic {
         kind,
@@ -37,7 +37,7 @@ pub(super) fn ingest_remark(marked: &IngestDiagnostic, gathered: &ClusterObjects
     }
 }
 
-/// The field that a reason begins with, and what is the matter with it.
+/// Splits a reason into its leading field, if any, and the problem.
 fn split_field(reason: &str) -> (Option<&str>, &str) {
     let is_path = |text: &str| {
         let begins = ["metadata.", "spec.", "status."].iter().any(|head| text.starts_with(head));
@@ -71,7 +71,7 @@ fn condition_field(kind: &str, reason: &str) -> Option<String> {
     Some(format!("{parent}.{name}"))
 }
 
-/// What to do about a problem of an object of a kind.
+/// Returns the fix of a problem of an object of `kind`.
 fn suggest_fix(kind: &str, field: Option<&str>, problem: &str) -> String {
     if problem.starts_with("another ") {
         return "remove one of the two".to_owned();
@@ -88,7 +88,7 @@ fn suggest_fix(kind: &str, field: Option<&str>, problem: &str) -> String {
     }
 }
 
-/// A path as kubectl wants it: `spec.limits[cpu]` is `spec.limits`.
+/// Returns a path for `kubectl explain`: `spec.limits[cpu]` is `spec.limits`.
 pub(super) fn without_indexes(field: &str) -> String {
     let mut parts = field.split('[');
     let first = parts.next().unwrap_or_default().to_owned();

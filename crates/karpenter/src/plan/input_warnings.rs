@@ -1,5 +1,4 @@
-//! What a manifest says, or leaves unsaid, without an effect that anybody would see: fields that
-//! nobody reads, and PodDisruptionBudgets that nobody has judged.
+//! Warns about input that has no effect: unknown fields, and PodDisruptionBudgets without a status.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -9,8 +8,8 @@ use super::ingest_remark::without_indexes;
 use super::rejection_text;
 use super::report::Remark;
 
-/// What there is to say about an object with fields that its API does not have, each as a path. The
-/// object's name and place are added by the caller.
+/// Returns the remark about an object with these unknown fields. The caller adds the name and place
+/// of the object.
 pub(super) fn unknown_fields_remark(kind: &str, fields: &[String]) -> Option<Remark> {
     let first = fields.first()?;
     let parent = first.rsplit_once('.').map_or("", |(parent, _)| parent);
@@ -31,8 +30,8 @@ pub(super) fn unknown_fields_remark(kind: &str, fields: &[String]) -> Option<Rem
     Some(input_remark(field, problem, fix))
 }
 
-/// PodDisruptionBudgets that say what they want and not what they allow now, which a cluster would
-/// have added. Those that never allow anything need no cluster for it.
+/// Returns remarks about PodDisruptionBudgets without a status, which a cluster would have set. A
+/// budget that never allows a disruption needs no status.
 pub(crate) fn budgets_without_status(gathered: &ClusterObjects) -> Vec<Remark> {
     let budgets = gathered.objects.pod_disruption_budgets.iter();
     let unjudged =

@@ -1,5 +1,5 @@
-//! The objects of a running cluster, read with the rights of the kubeconfig's user. Nothing is
-//! written.
+//! Reads the objects of a running cluster with the permissions of the kubeconfig's user. Writes
+//! nothing.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::diagnostic::Diagnostic;
 use crate::kubeconfig;
 use crate::options::{DecisionOptions, Gate};
 
-/// Objects per request, as kubectl asks.
+/// Objects per request, as in kubectl.
 const PAGE: u32 = 500;
 /// How often a list is begun anew because the API server forgot where it was.
 const RESTARTS_MAX: usize = 3;
@@ -56,7 +56,7 @@ const FOR_DEVICES: [ListedKind; 4] = [
     ("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"),
 ];
 
-/// What the options make a plan look at.
+/// Returns the kinds that a plan with these options reads.
 fn kinds_to_list(options: &DecisionOptions) -> Vec<ListedKind> {
     let mut kinds = ALWAYS_LISTED.to_vec();
     let mut add = |more: &[ListedKind]| {
@@ -78,7 +78,7 @@ fn kinds_to_list(options: &DecisionOptions) -> Vec<ListedKind> {
     kinds
 }
 
-/// Reads everything that a plan looks at. `progress` is told what comes next.
+/// Lists everything that a plan reads. Calls `progress` before each kind.
 pub(crate) fn read_cluster(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
@@ -101,7 +101,7 @@ pub(crate) fn read_cluster(
                         add_object(&mut gathered, object);
                     }
                 }
-                // No such CRD: nobody has objects of it.
+                // No such CRD, so there are no objects.
                 Err(Error::Api(status)) if status.code == 404 => {}
                 Err(Error::Api(status)) if status.code == 403 => forbidden.push(kind),
                 Err(error) => return Err(list_diagnostic(kind, &error)),
@@ -130,7 +130,7 @@ async fn connect(
     Ok(Client::try_from(config).map_err(unusable)?)
 }
 
-/// Every object of a kind, page by page.
+/// Lists every object of a kind, page by page.
 async fn list_all_pages(client: &Client, kind: ListedKind) -> Result<Vec<Value>, Error> {
     let (group, version, kind, plural) = kind;
     let resource =
@@ -151,7 +151,7 @@ async fn list_all_pages(client: &Client, kind: ListedKind) -> Result<Vec<Value>,
         };
         for object in page.items {
             let mut value = serde_json::to_value(object).map_err(Error::SerdeError)?;
-            // Items of a list do not say what they are.
+            // Items of a list have neither kind nor version.
             value["apiVersion"] = resource.api_version.clone().into();
             value["kind"] = kind.into();
             objects.push(value);

@@ -1,4 +1,4 @@
-//! A line on stderr that says what takes so long, if somebody looks at it.
+//! Shows the current step on stderr if it is a terminal.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Progress {
         Self(bar)
     }
 
-    /// What is done from now on.
+    /// Shows the next step.
     pub(crate) fn set_message(&self, message: impl Into<String>) {
         self.0.set_message(message.into());
     }

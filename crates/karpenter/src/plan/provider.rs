@@ -1,4 +1,4 @@
-//! Whose instance types are planned with.
+//! Chooses the provider and the instance types of a plan.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ pub(crate) enum Provider {
     Aws,
 }
 
-/// What a plan needs to know of a provider.
+/// The settings and instance types of a provider, with notes.
 #[derive(Debug)]
 pub(crate) struct ChosenProvider {
     pub(crate) settings: Settings,
@@ -37,8 +37,8 @@ pub(crate) struct ChosenProvider {
 /// Largest file of instance types: a thousand times the built-in ones.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// The provider that was asked for, else the one that the pools name. Pools whose types nobody
-/// knows are left out, with a remark, as long as others are left.
+/// Returns the requested provider, else the one that the pools name. Pools whose types are unknown
+/// are left out, with a remark, as long as others are left.
 pub(crate) fn choose_provider(
     requested: Option<Provider>,
     instance_types: Option<&Path>,
@@ -62,14 +62,14 @@ pub(crate) fn choose_provider(
         }
     };
     if requested.is_some() || instance_types.is_some() {
-        // Whoever names types or a provider wants all pools planned with them.
+        // With requested types or a requested provider, all pools use them.
         let classes = gathered.objects.node_pools.iter().map(node_class_ref);
         settings.node_classes.extend(classes.map(|c| (c.group.clone(), c.kind.clone())));
     }
     Ok(ChosenProvider { settings, types, notes })
 }
 
-/// Takes out the pools of other providers than the one whose types are built in.
+/// Removes the pools of other providers than the built-in one.
 fn exclude_foreign_pools(gathered: &mut ClusterObjects) -> Result<(), Box<Diagnostic>> {
     let pools = std::mem::take(&mut gathered.objects.node_pools);
     let is_own = |pool: &NodePool| node_class_ref(pool).group == labels::kwok::GROUP;
@@ -99,7 +99,7 @@ fn node_class_ref(pool: &NodePool) -> &NodeClassRef {
     &pool.spec.template.spec.node_class_ref
 }
 
-/// What there is to say about the prices of pools that are planned with types of another provider.
+/// Returns a note about pools that are planned with another provider's types.
 fn kwok_price_note(pools: &[NodePool]) -> Option<String> {
     let foreign = pools.iter().filter(|pool| node_class_ref(pool).group != labels::kwok::GROUP);
     let kinds: BTreeSet<_> = foreign.map(|pool| node_class_ref(pool).kind.as_str()).collect();

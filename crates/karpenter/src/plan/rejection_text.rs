@@ -1,4 +1,4 @@
-//! Why a pod goes nowhere, in plain words and with what could be done about it.
+//! Explains in plain text why a pod gets no node, with possible fixes.
 //!
 //! Upstream's texts, which events carry, are in `karpenter_core::reason`; these are for people.
 
@@ -16,11 +16,11 @@ mod text_format;
 
 pub(super) use text_format::{join_first, quantity_text, resource_amount, truncate_text};
 
-/// What one NodePool has against a pod.
+/// Why one NodePool does not take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodePoolRejection {
-    /// Absent where no pool was even asked.
+    /// Absent where no pool was evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node_pool: Option<String>,
     #[serde(rename = "what")]
@@ -32,7 +32,7 @@ pub(crate) struct NodePoolRejection {
     pub(crate) nearest: Vec<NearestType>,
 }
 
-/// What an instance type lacks.
+/// The failed checks of an instance type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NearestType {
@@ -40,11 +40,11 @@ pub(crate) struct NearestType {
     pub(crate) misses: Vec<String>,
 }
 
-/// Instance types that are told of one pool.
+/// How many instance types are reported for one pool.
 const NEAREST_MAX: usize = 3;
 
-/// What each pool has against a pod, in the order in which they were asked.
-/// Where no pool could be asked, why not is what pools were `left_out` for.
+/// Returns why each pool rejects a pod, in the order of evaluation. If no pool was evaluated,
+/// returns why the pools were `left_out`.
 pub(crate) fn node_pool_rejections(
     refusal: &PodRejection,
     tree: Option<&Explanation>,
@@ -113,8 +113,7 @@ fn node_pool_rejection(
     NodePoolRejection { node_pool: Some(pool.to_owned()), problem, fix, nearest }
 }
 
-/// The types that lack the fewest things, and of those the ones that are least short; of equal ones
-/// the cheapest, as they come.
+/// Sorts by the number of failed checks, then by shortage; equal ones stay sorted by price.
 fn sort_nearest_first(types: &[InstanceTypeMismatch]) -> Vec<&InstanceTypeMismatch> {
     let mut types: Vec<_> = types.iter().collect();
     types.sort_by(|a, b| {
@@ -199,10 +198,10 @@ fn reason_text(why: &RejectionReason) -> (String, Option<String>) {
     (problem, Some(fix.to_owned()).filter(|fix| !fix.is_empty()))
 }
 
-/// Conflicts between requirements that are told of one candidate.
+/// How many conflicting requirements of one candidate are reported.
 const CONFLICTS_MAX: usize = 3;
 
-/// How many conflicts are not told.
+/// Returns how many conflicts are not reported.
 fn more_conflicts(conflicts: usize) -> Option<String> {
     let left = conflicts.checked_sub(CONFLICTS_MAX).filter(|left| *left > 0)?;
     Some(format!("{left} more"))
@@ -236,7 +235,7 @@ fn requirements_text(subject: &str, why: &IncompatibleRequirements) -> (String, 
     }
 }
 
-/// What to add to the input where a pod is not considered because something is not there.
+/// Returns the fix if a storage object of an ignored pod is missing.
 pub(super) fn missing_object_fix(reason: &str) -> Option<&'static str> {
     let is_storage = ["PersistentVolumeClaim", "PersistentVolume", "StorageClass"]
         .iter()
@@ -246,7 +245,7 @@ pub(super) fn missing_object_fix(reason: &str) -> Option<&'static str> {
         .then_some("add what is missing: kubectl get pvc,pv,storageclasses -A -o yaml")
 }
 
-/// A requirement without its key: `a, b`, `at least 4`, `none`.
+/// Returns a requirement without its key: `a, b`, `at least 4`, `none`.
 pub(super) fn values_text(requirement: &Requirement) -> String {
     let all = requirement.values();
     let list = join_first(all.iter().map(String::as_str), all.len());
@@ -287,10 +286,10 @@ fn topology_text(why: &TopologyRejection) -> (String, Option<String>) {
     (problem, Some(fix.to_owned()))
 }
 
-/// `of <key>`, with what limits the choice and how many pods are where.
+/// Returns `of <key>`, with the limits and the counts of domains.
 fn domains_text(why: &TopologyRejection) -> String {
     const SHOWN: usize = 4;
-    // Names of nodes that do not exist yet say nothing to anybody.
+    // Names of nodes that do not exist yet do not help the user.
     if why.key == labels::HOSTNAME {
         return format!("of {}", why.key);
     }
@@ -300,7 +299,7 @@ fn domains_text(why: &TopologyRejection) -> String {
         .map(|(subject, allowed)| format!("{subject}: {}", values_text(allowed)));
     let counted = why.counts.iter().take(SHOWN);
     let mut counted: Vec<_> = match why.kind {
-        // A pod whose domain is still open counts in every domain that it may end up in.
+        // A pod whose domain is still open counts in every possible domain.
         TopologyKind::AntiAffinity => {
             counted.filter(|(_, count)| *count > 0).map(|(name, _)| truncate_text(name)).collect()
         }
@@ -321,7 +320,7 @@ fn domains_text(why: &TopologyRejection) -> String {
     }
 }
 
-/// The nearest type, and what it lacks.
+/// Returns the failed checks of the nearest type, with a fix.
 fn types_rejection_text(
     refusal: &InstanceTypesRejection,
     types: &[&InstanceTypeMismatch],
@@ -343,7 +342,7 @@ fn types_rejection_text(
         let problem = format!("no instance type has {}", requests.join(" and "));
         return (problem, Some("request less, or let the pool use larger types".to_owned()));
     };
-    // Without the zone that is asked for there is no offering either: one of the two will do.
+    // Without the requested zone there is no offering either: one of the two will do.
     let hides_offering =
         nearest.failed_checks.iter().any(|miss| matches!(miss, FailedCheck::Requirement(_)));
     let misses: Vec<_> = nearest
@@ -372,7 +371,7 @@ fn types_rejection_text(
     (problem, Some(fix))
 }
 
-/// What a type lacks for a pod with these requests.
+/// Describes a failed check of a type for a pod with these requests.
 fn failed_check_text(miss: &FailedCheck, requests: &Resources) -> String {
     match miss {
         FailedCheck::Requirement(IncompatibleRequirements::UnknownLabel { key, .. }) => {

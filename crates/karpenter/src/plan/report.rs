@@ -1,4 +1,4 @@
-//! What is told about a plan: a value first, printed as JSON, YAML or a table.
+//! The report of a plan: a value first, printed as JSON, YAML or a table.
 //!
 //! The fields up to `pods` are those that upstream's decisions are recorded with, so that the two
 //! can be compared; everything after them is ours.
@@ -21,7 +21,7 @@ use super::rejection_text::{self, NodePoolRejection};
 /// Hours of a month, as cloud bills count them.
 pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
 
-/// Everything that is told.
+/// The report of a plan.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Report {
@@ -48,7 +48,7 @@ pub(crate) struct Report {
     pub(crate) ignored: Vec<IgnoredPods>,
     /// NodePools whose requirements leave no instance type.
     pub(crate) unusable_node_pools: Vec<String>,
-    /// Workloads whose pods were made up.
+    /// Workloads whose pods were generated.
     pub(crate) expanded: Vec<ExpandedWorkload>,
     /// Objects that were left out or could not be read whole.
     pub(crate) marked: Vec<Remark>,
@@ -87,7 +87,7 @@ pub(crate) struct NodeClaimReport {
     pub(crate) amounts: ClaimAmounts,
 }
 
-/// What a claim's pods ask for and what its cheapest type gives.
+/// The requests of a claim's pods, and the allocatable resources of its cheapest type.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ClaimAmounts {
     pub(crate) requests: Resources,
@@ -114,12 +114,12 @@ pub(crate) struct PendingPods {
     pub(crate) node_pools: Vec<NodePoolRejection>,
 }
 
-/// Pods that are not considered.
+/// Pods that the plan ignores, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IgnoredPods {
     pub(crate) reason: String,
-    /// Whether they asked for it, by staying away from the nodes of every pool.
+    /// Whether they opted out, by avoiding the nodes of every pool.
     pub(crate) opted_out: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
@@ -141,12 +141,12 @@ pub(crate) struct Remark {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
     pub(crate) left_out: bool,
-    /// Whether somebody has to mend it before the plan is whole.
+    /// Whether the user has to fix it before the plan is complete.
     pub(crate) broken: bool,
 }
 
 impl Remark {
-    /// What it says to pods, if it is of a pool that was left out.
+    /// Returns the rejection of a pool that was left out, for pods.
     pub(super) fn pool_rejection(&self) -> Option<NodePoolRejection> {
         let pool = self.object.strip_prefix("NodePool ").filter(|_| self.left_out)?;
         let problem = match &self.field {
@@ -158,7 +158,7 @@ impl Remark {
     }
 }
 
-/// Puts a plan into words. Times and remarks are added by the caller; `left_out` are the pools that
+/// Builds the report of a plan. The caller adds times and remarks; `left_out` are the pools that
 /// were not planned with.
 pub(crate) fn build_report(
     snapshot: &Snapshot,
@@ -255,7 +255,7 @@ struct Purchase {
 }
 
 impl Purchase {
-    /// The cheapest offerings that suit the claim.
+    /// Returns the cheapest offerings that suit the claim.
     fn cheapest_for(
         instance_type: &InstanceType,
         planned: &PlannedNodeClaim,
@@ -315,7 +315,7 @@ pub(super) fn pod_names(snapshot: &Snapshot, pods: impl IntoIterator<Item = PodI
     names
 }
 
-/// Refused pods of one owner and reason.
+/// Rejected pods of one owner and reason.
 #[derive(Debug)]
 struct RejectedGroup<'a> {
     owner: String,
@@ -342,13 +342,13 @@ impl RejectedGroup<'_> {
     }
 }
 
-/// One pod of each group of refused pods that would be told together, of the first few groups.
+/// Returns one pod of each of the first `max` groups of rejected pods.
 pub(crate) fn representative_pods(snapshot: &Snapshot, plan: &Plan, max: usize) -> BTreeSet<PodId> {
     let groups = rejected_groups(snapshot, plan);
     groups.iter().take(max).filter_map(|group| group.pods.first()).copied().collect()
 }
 
-/// The refused pods by owner and reason, in the order of owners.
+/// Groups rejected pods by owner and reason, in the order of owners.
 fn rejected_groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<RejectedGroup<'a>> {
     let mut groups: BTreeMap<(String, String), RejectedGroup<'a>> = BTreeMap::new();
     for (id, refusal) in &plan.rejected {
@@ -365,7 +365,7 @@ fn rejected_groups<'a>(snapshot: &Snapshot, plan: &'a Plan) -> Vec<RejectedGroup
             .push(*id);
     }
     let named = groups.into_values().map(|group| match group.pods.as_slice() {
-        // What is alone goes by its own name.
+        // A single pod has its own name.
         [pod] if snapshot.pod(*pod).controller.is_none() => {
             RejectedGroup { owner: pod_name(snapshot, *pod), ..group }
         }

@@ -1,4 +1,4 @@
-//! A report for people.
+//! Renders the report of a plan as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,15 +12,15 @@ use super::report::{HOURS_PER_MONTH, NodeClaimReport, Remark, Report};
 use crate::commands::count_noun;
 use crate::diagnostic::printable;
 
-/// Names of pods that are told of one group; the others are counted.
+/// How many pod names of one group are printed; the others are counted.
 const NAMES_MAX: usize = 3;
-/// Groups that are told of one section; the others are counted.
+/// How many groups of one section are printed; the others are counted.
 pub(super) const GROUPS_MAX: usize = 50;
 /// The longest text and the longest word in it. Names and labels that Kubernetes takes are shorter.
 const TEXT_WIDTH: usize = 2000;
 const WORD_WIDTH: usize = 320;
 
-/// The report as text, at most `width` characters wide where that can be had.
+/// Renders the report as text, at most `width` characters wide if possible.
 pub(crate) fn render(report: &Report, width: Option<usize>) -> String {
     let sections = [
         launch_section(report, width),
@@ -36,7 +36,7 @@ pub(crate) fn render(report: &Report, width: Option<usize>) -> String {
     output.join("\n")
 }
 
-/// Claims that look alike to a person.
+/// Claims that a user cannot distinguish.
 struct LaunchGroup<'a> {
     claims: Vec<&'a NodeClaimReport>,
 }
@@ -201,7 +201,7 @@ fn pending_section(report: &Report, width: Option<usize>) -> String {
     text
 }
 
-/// What is said of lines that are left away.
+/// Returns the line about omitted lines.
 pub(super) fn more_lines(lines: usize, description: &str) -> String {
     match lines.saturating_sub(GROUPS_MAX) {
         0 => String::new(),
@@ -209,7 +209,7 @@ pub(super) fn more_lines(lines: usize, description: &str) -> String {
     }
 }
 
-/// Verdicts that say the same, with the pools that they are from.
+/// Groups equal rejections, with the names of their pools.
 fn group_equal_rejections(
     verdicts: &[NodePoolRejection],
 ) -> Vec<(Vec<String>, &NodePoolRejection)> {
@@ -246,7 +246,7 @@ fn ignored_section(report: &Report, width: Option<usize>) -> String {
 }
 
 pub(super) fn remarks_section(marked: &[Remark], width: Option<usize>) -> String {
-    // What is said of several objects of a kind is said once.
+    // Equal remarks about several objects of a kind are printed once.
     let mut groups: Vec<(Vec<String>, &Remark)> = Vec::new();
     let mut known: BTreeMap<(&str, &str, &str, bool), usize> = BTreeMap::new();
     for remark in marked {
@@ -343,7 +343,7 @@ fn summary_line(report: &Report, width: Option<usize>) -> String {
     wrap("", &output, width)
 }
 
-/// Text of a user for one line of a terminal, cut where nobody would read on.
+/// Returns a user's text for one line of a terminal, truncated.
 pub(super) fn printable_text(text: &str) -> String {
     let text = printable(&truncate(text, TEXT_WIDTH));
     if text.len() <= WORD_WIDTH {
@@ -353,7 +353,7 @@ pub(super) fn printable_text(text: &str) -> String {
     words.join(" ")
 }
 
-/// The first few of a list.
+/// Returns the first names, and how many more there are.
 pub(super) fn first_names(names: &[String]) -> String {
     let mut output: Vec<_> =
         names.iter().take(NAMES_MAX).map(|name| printable_text(name)).collect();

@@ -1,4 +1,4 @@
-//! Why a NodePool can launch nothing, whatever pods ask for.
+//! Explains why a NodePool can launch nothing, whatever pods request.
 
 use karpenter_core::catalog::{Catalog, InstanceType};
 use karpenter_core::requirement::{Requirement, Requirements};
@@ -6,7 +6,7 @@ use karpenter_core::snapshot::Pool;
 
 use super::rejection_text;
 
-/// What is the matter, and what to do about it.
+/// Returns the problem and its fix.
 pub(super) fn explain(pool: &Pool, catalog: &Catalog, is_min_values: bool) -> (String, String) {
     let types = catalog.pools.get(&pool.name).map(|types| types.iter().collect::<Vec<_>>());
     let types: Vec<&InstanceType> =
@@ -89,7 +89,7 @@ fn requirement_problem(
     (problem, fix)
 }
 
-/// minValues that the types of the pool cannot meet.
+/// Returns the unmet minValues of a pool with their fix.
 fn min_values_problem(requested: &Requirements, types: &[&InstanceType]) -> (String, String) {
     let usable = types.iter().filter(|it| it.requirements.intersects(requested).is_ok());
     let usable: Vec<_> = usable.collect();

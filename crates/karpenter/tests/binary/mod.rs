@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What a run printed, and how it ended.
+/// The exit code and the output of a run.
 #[derive(Debug)]
 pub(crate) struct RunOutput {
     pub(crate) code: i32,

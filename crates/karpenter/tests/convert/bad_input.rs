@@ -1,4 +1,4 @@
-//! Bad input of each kind gets one clear error and exit code 1.
+//! Tests of bad input: each kind gets one clear error and exit code 1.
 
 use super::*;
 
@@ -165,7 +165,7 @@ fn many_errors_of_one_kind_are_counted_instead_of_listed() {
     assert!(ran.stderr.lines().count() < 120, "{}", ran.stderr);
 }
 
-/// kubectl asks the API server to refuse unknown fields, so they must not reach the output.
+/// kubectl lets the API server reject unknown fields, so they must not reach the output.
 #[test]
 fn unknown_fields_are_reported_and_dropped_at_any_depth() {
     let class = CLASS.replace(

@@ -1,4 +1,4 @@
-//! `--in-place`: what changes in a file, and what does not.
+//! Tests of `--in-place`: the changes to files, and the parts that stay.
 
 use std::fs;
 
@@ -105,7 +105,7 @@ fn a_read_only_directory_is_reported() {
     assert_eq!(read(&folder, "sub/pool.yaml"), POOL);
 }
 
-/// A pool whose kubelet settings have to reach the class `c` in another file.
+/// A pool whose kubelet settings move to the class `c` in another file.
 const POOL_WITH_KUBELET_SETTINGS: &str = "apiVersion: karpenter.sh/v1beta1
 kind: NodePool
 metadata: {name: moving}
@@ -117,8 +117,8 @@ spec:
       requirements: []
 ";
 
-/// Settings leave a pool only together with an error-free input: what is in error may be the class
-/// that they are for, or a pool that shares it.
+/// Settings leave a pool only if the whole input is without errors: an object with an error may be
+/// the class that they are for, or a pool that shares it.
 #[test]
 fn kubelet_settings_move_only_if_no_file_has_an_error() {
     let class = CLASS.replace("metadata:\n  name: class", "metadata:\n  name: c");

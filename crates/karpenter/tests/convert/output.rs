@@ -1,4 +1,4 @@
-//! What is printed where.
+//! Tests of the output of `karpenter convert`: manifests, findings and exit codes.
 
 use std::fs;
 

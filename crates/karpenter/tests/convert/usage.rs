@@ -1,4 +1,4 @@
-//! Wrong usage, help, and readers that have seen enough.
+//! Tests of wrong usage, help, and readers that close the pipe.
 
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,8 @@
-//! Input with mistakes: a clear error or a marked object and a plan for the rest, never a panic.
+//! Tests of invalid input: a clear error or a marked object and a plan for the rest, no panic.
 
 use super::*;
 
-/// Runs on a text and makes sure that nothing broke.
+/// Plans a text and asserts a normal exit code without a panic.
 #[track_caller]
 fn plan_text(text: &str) -> RunOutput {
     let ran = plan(&scenarios(), &["-f", "-"], text);

@@ -1,4 +1,4 @@
-//! Long texts and long lists do not make a long table, and nothing is said twice.
+//! Tests of long texts and long lists: the table stays short, and repeats nothing.
 
 use super::*;
 use std::fmt::Write as _;

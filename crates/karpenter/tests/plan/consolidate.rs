@@ -1,9 +1,9 @@
-//! `karpenter plan --consolidate`.
+//! Tests of `karpenter plan --consolidate`.
 
 use super::*;
 use serde_json::{Value, json};
 
-/// The cluster of the documentation with changes of its text; each is there once.
+/// Returns the documentation's cluster with text replacements; each must match.
 #[track_caller]
 pub(super) fn cluster_with_changes(changes: &[(&str, &str)]) -> String {
     let text = std::fs::read_to_string(scenarios().join("consolidate.yaml")).unwrap();
@@ -13,7 +13,7 @@ pub(super) fn cluster_with_changes(changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// The table and the JSON of a cluster.
+/// Returns the table and the JSON of a cluster.
 #[track_caller]
 fn table_and_json(text: &str) -> (String, Value) {
     let run = |format: &str| {
@@ -118,7 +118,7 @@ fn consolidation_json_and_yaml_are_equal() {
     assert_eq!(json, yaml);
 }
 
-/// The two readers differ in the last digit of some numbers.
+/// Rounds numbers: those of the two readers differ in the last digit.
 fn round_numbers(value: &mut Value) {
     match value {
         Value::Number(number) => *value = format!("{:.9}", number.as_f64().unwrap()).into(),
@@ -172,7 +172,7 @@ fn a_drifted_node_is_listed_as_replaced_by_drift() {
     // What keeps it from consolidation keeps it from drift as well.
     assert!(table.contains("  node-7 (drifted): Disruption is blocked"), "{table}");
     assert_eq!(retained_node(&report, "kept", "node-7")["drifted"], true);
-    // It is empty, which comes before drift. What is underutilized comes after.
+    // It is empty, and the empty method comes before drift. Underutilized nodes come after.
     assert_eq!(report["commands"][0]["drifted"], json!(["node-3"]));
     assert!(!table.contains("may replace"), "{table}");
     let line = "\n  drift of 1 node comes before underutilized nodes, and counts against the same \
@@ -254,7 +254,7 @@ fn a_node_without_a_known_price_is_left_out_of_the_sums() {
     }
 }
 
-/// The text with node-3 of a type that nobody sells.
+/// Returns the cluster's text with an unknown instance type of node-3.
 fn text_with_unknown_instance_type() -> (String, String) {
     let text = cluster_with_changes(&[]);
     let (head, tail) = text.split_once("name: general-3\n").unwrap();
@@ -349,7 +349,7 @@ fn missing_node_pools_and_node_claims_of_nodes_are_reported() {
     assert!(table.contains(message), "{table}");
 }
 
-/// What it says might be that they must not move.
+/// Unreadable content might forbid that they move.
 #[test]
 fn unreadable_annotations_and_budgets_block_disruption() {
     let pod = (

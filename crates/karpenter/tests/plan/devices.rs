@@ -1,4 +1,4 @@
-//! Pods that ask for devices, with `--ignore-dra-requests=false`.
+//! Tests of pods that request devices, with `--ignore-dra-requests=false`.
 
 use super::*;
 
@@ -25,7 +25,7 @@ metadata: {name: gpu}
 spec: {selectors: [{cel: {expression: device.driver == 'gpu.example.com'}}]}
 ";
 
-/// A pod with a claim of its own that has a selector.
+/// Returns a pod with its own ResourceClaim that has a selector.
 fn pod_with_device_claim(name: &str, expression: &str) -> String {
     format!(
         r#"---
@@ -50,7 +50,7 @@ spec:
     )
 }
 
-/// Whether the only pod is placed, else why not.
+/// Returns the error of the only pod, or `Ok` if it is placed.
 #[track_caller]
 fn plan_pod_with_selector(expression: &str) -> Result<(), String> {
     let text = format!("{POOL}---{DEVICES}{}", pod_with_device_claim("pod", expression));

@@ -1,4 +1,4 @@
-//! The commands of docs/plan.md do what it says.
+//! Tests that the commands of docs/plan.md have the documented output.
 
 use std::process::Command;
 

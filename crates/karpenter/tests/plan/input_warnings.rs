@@ -1,10 +1,10 @@
-//! What manifests say or leave unsaid without an effect that anybody would see.
+//! Tests of warnings about unknown fields and PodDisruptionBudgets without a status.
 
 use super::consolidate::cluster_with_changes;
 use super::*;
 use serde_json::{Value, json};
 
-/// What there is to look at in a text, as people and as programs read it. Nothing of it is broken.
+/// Returns the remarks about a text, as a table and as JSON. None of them is an error.
 #[track_caller]
 fn remarks(args: &[&str], text: &str) -> (String, Vec<Value>) {
     let run = |format: &str| {

@@ -1,4 +1,4 @@
-//! The live cluster, played by a few lines of HTTP.
+//! Tests of a live cluster, simulated by a few lines of HTTP.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use serde_json::{Value, json};
 
-/// Answers lists: status code and body by path and query.
+/// Serves lists: status code and body by path and query.
 fn serve_lists(
     answer: impl Fn(&str) -> (u16, Value) + Send + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {

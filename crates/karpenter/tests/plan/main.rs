@@ -1,4 +1,4 @@
-//! `karpenter plan` from the outside: the built binary, its output and its exit code.
+//! Tests of `karpenter plan` from the outside: the built binary, its output and its exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! What is printed.
+//! Tests of the output of `karpenter plan` for several kinds of input.
 
 use super::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! NodePools that cannot be planned with, and types to plan them with.
+//! Tests of NodePools that cannot be planned with, and of types for them.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn pool(name: &str, requirements: &str) -> String {
     )
 }
 
-/// A pool of another provider.
+/// Returns a pool of another provider.
 fn foreign_pool(name: &str, class: &str) -> String {
     pool(name, "").replace("requirements: []", &format!("requirements: [], nodeClassRef: {class}"))
 }

@@ -1,10 +1,10 @@
-//! Upstream's decisions on small snapshots, recorded with its released core (v1.15.0): ours are the
-//! same, field by field.
+//! Compares our decisions on small snapshots with those of upstream's released core (v1.15.0),
+//! field by field.
 
 use super::*;
 use serde_json::{Value, json};
 
-/// The part that upstream says something about, without times and in a settled order.
+/// Returns the fields that upstream also has, without times, sorted.
 fn comparable_fields(plan: &Value) -> Value {
     let fields = ["nodePool", "pods", "instanceTypes", "cheapestPrice", "requests", "requirements"];
     let claims = plan["nodeClaims"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Wrong usage, help, options.
+//! Tests of wrong usage, help and options.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Workloads whose pods are made up, and what an API server would not take.
+//! Tests of generated pods of workloads, and of workloads that an API server would reject.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn plan_text(text: &str) -> RunOutput {
     plan(&scenarios(), &["-f", "-"], format!("{POOL}{text}"))
 }
 
-/// Runs and expects an object to be left out, with its place and something to do about it.
+/// Plans a text and asserts that an object is left out, with a message.
 #[track_caller]
 fn assert_left_out(text: &str, message: &str) {
     let ran = plan_text(text);

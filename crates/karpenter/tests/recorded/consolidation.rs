@@ -1,5 +1,5 @@
-//! What may be removed or replaced (`scenarios/consolidation`): with the search `upstream` what
-//! upstream removed, by default at least its saving.
+//! Compares our consolidation with upstream's (`scenarios/consolidation`): with the search
+//! `upstream` the same commands, by default at least the same saving.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ fn every_node_is_removed_or_has_a_reason() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// What is wrong with each cluster, told by upstream's answer, our plan with a search, its folder.
+/// Returns the differences between our plans and upstream's answers, by cluster.
 fn consolidation_differences(
     find_difference: impl Fn(&Value, &dyn Fn(&str) -> Value, &Path) -> Option<String> + Sync,
 ) -> Vec<String> {
@@ -71,7 +71,7 @@ fn consolidation_differences(
     })
 }
 
-/// What a command does.
+/// The parts of a command that are compared.
 #[derive(Debug)]
 struct ComparableCommand {
     decision: Value,

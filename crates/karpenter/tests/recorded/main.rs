@@ -1,4 +1,4 @@
-//! `karpenter plan` decides as upstream did, on recorded clusters.
+//! Compares `karpenter plan` with upstream's recorded decisions.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod consolidation;
@@ -15,7 +15,7 @@ use serde_json::Value;
 /// Sums of the same prices in another order differ in the last digits.
 const ROUNDING: f64 = 1e-9;
 
-/// What is wrong with each recorded cluster of `scenarios/<folder>` that nothing explains.
+/// Returns the differences of recorded clusters in `scenarios/<folder>` without an explanation.
 fn unexplained_differences(
     folder: &str,
     at_least: usize,
@@ -58,12 +58,12 @@ fn explained_scenarios(root: &Path) -> BTreeSet<String> {
     lines.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
 }
 
-/// What upstream said about the cluster of a folder.
+/// Returns upstream's recorded answer about the cluster of a folder.
 fn recorded_answer(folder: &Path) -> Value {
     json(&fs::read(folder.join("upstream.json")).unwrap())
 }
 
-/// What `karpenter plan` says about it with the flags that upstream had.
+/// Runs `karpenter plan` with the flags of upstream's recording.
 fn run_plan(folder: &Path, upstream: &Value, more: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_karpenter"));
     command.args(["plan", "--provider", "kwok", "-o", "json", "-f"]);
@@ -73,13 +73,13 @@ fn run_plan(folder: &Path, upstream: &Value, more: &[&str]) -> Value {
         command.arg("--instance-types").arg(types);
     }
     let output = command.output().unwrap();
-    // 1 says that something was left out.
+    // Exit code 1: an object was left out.
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{command:?}: {complaint}");
     json(&output.stdout)
 }
 
-/// The objects of a snapshot, one a line.
+/// Returns the objects of a snapshot, one per line.
 fn snapshot_objects(folder: &Path) -> Vec<Value> {
     let text = fs::read_to_string(folder.join("snapshot.yaml")).unwrap();
     text.lines().filter(|line| *line != "---").map(|line| json(line.as_bytes())).collect()

@@ -1,4 +1,4 @@
-//! What pending pods get (`scenarios/parity`).
+//! Compares the placement of pending pods with upstream's (`scenarios/parity`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn plans_match_the_recorded_answers_of_upstream() {
     assert!(found.is_empty(), "20/F6:\n{}", found.join("\n"));
 }
 
-/// How our decision about a cluster is none of upstream's, and not a better one.
+/// Returns how our decision is neither one of upstream's nor a better one.
 fn scheduling_differences(folder: &Path) -> Vec<String> {
     let upstream = recorded_answer(folder);
     let ours = run_plan(folder, &upstream, &[]);
@@ -44,7 +44,7 @@ fn scheduling_differences(folder: &Path) -> Vec<String> {
     differences
 }
 
-/// The pods that wait, or were refused, and were not placed.
+/// Returns the pending or rejected pods that were not placed.
 fn unplaced_pods(ours: &Value, objects: &[Value]) -> BTreeSet<String> {
     let is_waiting =
         |object: &&Value| object["kind"] == "Pod" && object["spec"]["nodeName"].is_null();

@@ -1,3 +1,5 @@
+//! Tests of the virtual clock: sleeps, intervals and how time advances.
+
 use futures_util::FutureExt as _;
 
 use super::*;

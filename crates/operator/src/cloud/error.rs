@@ -18,7 +18,7 @@ pub enum CloudError {
     /// The instance does not exist.
     #[error("nodeclaim not found, {0}")]
     NodeClaimNotFound(#[source] BoxError),
-    /// Nothing of what is asked for can be launched now. The provider has marked the offerings.
+    /// No instance for the request can be launched now. The provider has marked the offerings.
     #[error("insufficient capacity, {0}")]
     InsufficientCapacity(#[source] BoxError),
     /// The node class cannot be used yet.
@@ -48,7 +48,7 @@ pub enum CloudError {
     Other(#[source] BoxError),
 }
 
-/// The kinds of [`CloudError`] that callers tell apart.
+/// The kinds of [`CloudError`] that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloudErrorClass {
     /// [`CloudError::NodeClaimNotFound`].
@@ -88,7 +88,7 @@ impl CloudError {
         Self::NodeClassNotReady(error.into())
     }
 
-    /// Says what was being done, before what happened: `doing, what happened`.
+    /// Prepends the operation to the error text: `doing, what happened`.
     #[must_use]
     pub fn context(self, doing: impl Into<String>) -> Self {
         Self::Other(Box::new(ErrorContext { operation: doing.into(), source: self }))
@@ -131,13 +131,13 @@ impl CloudError {
     }
 }
 
-/// The errors of a cloud in the chain of any error, outermost first.
+/// Returns the cloud errors in the source chain of any error, outermost first.
 pub fn cloud_errors<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a CloudError> {
     std::iter::successors(Some(error), |&error| error.source())
         .filter_map(|error| error.downcast_ref::<CloudError>())
 }
 
-/// An error and what was being done.
+/// A cloud error with the operation that failed.
 #[derive(Debug)]
 struct ErrorContext {
     operation: String,

@@ -1,4 +1,4 @@
-//! A cloud whose calls are measured (spec 40 §9.5, spec 45 §3.1).
+//! Wraps a cloud provider to measure its calls (spec 40 §9.5, spec 45 §3.1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::metrics::labels::{CloudCall, CloudFailure};
 #[cfg(test)]
 mod tests;
 
-/// Measures how long the calls to a cloud take, and counts those that fail. The label `controller`
-/// is the controller whose reconcile makes the call, and empty outside of one.
+/// A cloud provider that records the duration and the errors of calls. The label `controller` is
+/// the controller whose reconcile makes the call, and empty outside of one.
 #[derive(Debug)]
 pub struct MetricsDecorator {
     inner: Arc<dyn CloudProvider>,

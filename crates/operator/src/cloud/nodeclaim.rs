@@ -1,4 +1,4 @@
-//! What a provider reads from a NodeClaim, and writes into one.
+//! Converts NodeClaim fields for cloud providers: requirements, requests and resource quantities.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub fn requirements(node_claim: &NodeClaim, aliases: &Aliases) -> CloudResult<Re
     node_claim.spec.requirements.iter().map(read).collect()
 }
 
-/// The claim's requests. What is no quantity is an error.
+/// Returns the claim's resource requests. An invalid quantity is an error.
 pub fn requests(node_claim: &NodeClaim) -> CloudResult<Resources> {
     let requests = node_claim.spec.resources.iter().filter_map(|r| r.requests.as_ref()).flatten();
     let read = |(name, text): (&String, &QuantityText)| match text.value() {

@@ -1,7 +1,7 @@
-//! A cloud whose instance types have NodeOverlays applied (spec 40 §6.1, spec 45 §3.1).
+//! Wraps a cloud provider to apply NodeOverlays to its instance types (spec 40 §6.1, spec 45 §3.1).
 //!
-//! The controller of NodeOverlays evaluates, with the cloud below this one, and [publishes]
-//! (OverlayStore::publish) what it found; everybody else asks this one.
+//! The NodeOverlay controller evaluates overlays with the wrapped provider, and
+//! [publishes](OverlayStore::publish) the result; all other controllers use this decorator.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -32,7 +32,8 @@ pub struct OverlayStore {
 struct Evaluation {
     evaluated_pools: BTreeSet<String>,
     overrides: Overrides,
-    /// The last list of each pool, before and after: the same list is not changed twice.
+    /// The last instance types of each NodePool, before and after: overlays apply once to the same
+    /// list.
     applied_types: Mutex<BTreeMap<String, (InstanceTypes, InstanceTypes)>>,
 }
 
@@ -42,8 +43,8 @@ impl OverlayStore {
         Self::default()
     }
 
-    /// Replaces all that is known. `pools` are those that took part; others have to wait for the
-    /// next evaluation.
+    /// Replaces the evaluation. `pools` are the evaluated NodePools; others wait for the next
+    /// evaluation.
     pub fn publish(&self, pools: BTreeSet<String>, overrides: Overrides) {
         let evaluated = Arc::new(Evaluation {
             evaluated_pools: pools,
@@ -73,7 +74,7 @@ impl OverlayStore {
     }
 }
 
-/// The cloud with overlays.
+/// A cloud provider whose instance types have NodeOverlays applied.
 #[derive(Debug)]
 pub struct OverlayDecorator {
     inner: Arc<dyn CloudProvider>,

@@ -8,7 +8,7 @@ use crate::options::{Gate, Options};
 /// Why node repair cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RepairError {
-    /// There is nothing to repair by.
+    /// The provider defines no repair policies.
     #[error(
         "node repair requires the cloud provider to define RepairPolicies, but it defines none"
     )]

@@ -1,5 +1,5 @@
-//! What client-go does with events before it writes them: many alike become one, one that comes
-//! again becomes a higher count, and an object that causes too many is cut off.
+//! Correlates events as client-go does before it writes them: aggregates similar events, counts
+//! duplicates, and limits the rate per object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,21 +13,21 @@ use serde_json::{Value, json};
 use super::Event;
 use crate::harness::TokenBucket;
 
-/// Who says it.
+/// The component that reports the events.
 const COMPONENT: &str = "karpenter";
 
-/// Entries that each memory here has; the one that was not used for longest goes.
+/// The most entries of each cache; the least recently used one is dropped.
 const MAX_CACHE_ENTRIES: usize = 4096;
 
-/// With so many texts for one reason in the interval, they become one event.
+/// The number of messages with one reason per interval that become one event.
 const AGGREGATE_THRESHOLD: usize = 10;
 const AGGREGATE_INTERVAL: SignedDuration = SignedDuration::from_mins(10);
 
-/// Events of one object: so many at once, and one more every five minutes.
+/// The most events of one object at once; one more is allowed every five minutes.
 const OBJECT_BURST: f64 = 25.0;
 const OBJECT_RATE_PER_SECOND: f64 = 1.0 / 300.0;
 
-/// An event to write.
+/// An event to create or to patch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct EventWrite {
     pub(super) event: ApiEvent,
@@ -87,7 +87,7 @@ impl Correlator {
         Some(EventWrite { event: api_event(event, message, &written, now), patch })
     }
 
-    /// Notes a text, and tells whether there were many for the same reason.
+    /// Records a message. Returns whether there were many with the same reason.
     fn is_aggregated(&mut self, key: &str, message: &str, now: Timestamp) -> bool {
         let known = self.aggregates.get(key).cloned();
         let known = known.filter(|known| now.duration_since(known.last_seen) <= AGGREGATE_INTERVAL);
@@ -111,7 +111,7 @@ impl Correlator {
         has_token
     }
 
-    /// A name that no other event has: the object's and a time, which moves on for each.
+    /// Returns a unique event name: the object's name and an increasing time.
     fn next_event_name(&mut self, object: &ObjectReference, now: Timestamp) -> String {
         self.last_nanos = now.as_nanosecond().max(self.last_nanos + 1);
         let stamp = self.last_nanos;
@@ -164,7 +164,7 @@ fn api_event(event: &Event, message: String, written: &EventRecord, now: Timesta
     }
 }
 
-/// A memory of bounded size that forgets what was not used for longest.
+/// A cache of bounded size that drops the least recently used entry.
 #[derive(Debug)]
 struct LruCache<V> {
     entries: BTreeMap<String, (u64, V)>,

@@ -12,14 +12,14 @@ use crate::harness::TokenBucket;
 /// are forgotten early, and an event comes twice.
 const MAX_KEYS: usize = 100_000;
 
-/// How often expired keys are swept out.
+/// The interval at which expired keys are dropped.
 const SWEEP_INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
 /// Tokens of the shared limiters.
 const LIMIT_PER_SECOND: f64 = 5.0;
 const LIMIT_BURST: f64 = 10.0;
 
-/// Decides which events are published.
+/// Decides which events are published: drops duplicates and limits shared rates.
 #[derive(Debug, Default)]
 pub(super) struct DedupeFilter {
     expiry_by_key: BTreeMap<Arc<str>, Timestamp>,
@@ -76,7 +76,7 @@ impl DedupeFilter {
     }
 }
 
-/// What makes two events the same: the kind, the namespace and the message take no part.
+/// Returns the key that identifies duplicates; kind, namespace and message take no part.
 fn dedupe_key(event: &Event) -> String {
     format!("{}-{}", event.reason.to_lowercase(), event.dedupe_values.join("-"))
 }

@@ -1,7 +1,8 @@
-//! Every event of core: one constructor per row of the spec's table (spec 40 §8.3, spec 45 §15.2).
+//! Defines every event of core: one constructor per row of the spec's table (spec 40 §8.3, spec 45
+//! §15.2).
 //!
-//! Objects are references; `kube::Resource::object_ref` makes one. Texts, types, what is compared to
-//! find an event said before, and for how long, are here and nowhere else.
+//! Objects are references; `kube::Resource::object_ref` makes one. Texts, types, dedupe values and
+//! dedupe timeouts are here and nowhere else.
 
 use std::time::Duration;
 
@@ -46,9 +47,9 @@ use Severity::{Normal, Warning};
 use reasons as r;
 
 const MINUTE: Duration = Duration::from_mins(1);
-/// Longest text of an event about a failed launch, in bytes.
+/// The longest message of an event about a failed launch, in bytes.
 const MAX_LAUNCH_MESSAGE_BYTES: usize = 1024;
-/// So many volume attachments are named.
+/// The most volume attachments that a message names.
 const MAX_NAMED_ATTACHMENTS: usize = 5;
 
 /// A launch found no capacity.
@@ -71,13 +72,13 @@ pub fn node_class_not_ready(node_claim: ObjectReference, error: &str) -> Event {
     deduplicated_by_uid(node_claim, Warning, r::NODE_CLASS_NOT_READY, message)
 }
 
-/// A new boot was seen in the reboot that was asked for at that time.
+/// The node booted again in the reboot requested at that time.
 pub fn reboot_observed(node_claim: ObjectReference, requested: Timestamp) -> Event {
     let message = "New boot observed (bootID changed); awaiting node readiness";
     reboot_event(node_claim, Normal, r::REBOOT_OBSERVED, message, requested)
 }
 
-/// The reboot that was asked for at that time did not work.
+/// The reboot requested at that time failed.
 pub fn reboot_failed(node_claim: ObjectReference, message: &str, requested: Timestamp) -> Event {
     reboot_event(node_claim, Warning, r::REBOOT_FAILED, message, requested)
 }
@@ -158,7 +159,7 @@ pub fn disrupted(
     Event::new(pod, Normal, r::DISRUPTED, message, dedupe)
 }
 
-/// Repair is held back; said about each of the objects.
+/// Returns events that repair is blocked, one for each object.
 pub fn node_repair_blocked(
     objects: impl IntoIterator<Item = ObjectReference>,
     message: &str,
@@ -259,7 +260,7 @@ pub fn unconsolidatable(
     })
 }
 
-/// Disruption leaves a node alone; said about those of the two that there are.
+/// Returns events that a node cannot be disrupted, for its Node and NodeClaim.
 pub fn disruption_blocked(
     node: Option<ObjectReference>,
     node_claim: Option<ObjectReference>,
@@ -292,7 +293,7 @@ pub fn nodepool_blocked_for_reason(pool: ObjectReference, reason: &str) -> Event
     Event::new(pool, Normal, r::DISRUPTION_BLOCKED, message, dedupe).with_dedupe_timeout(MINUTE)
 }
 
-/// A node is part of a consolidation that is looked at.
+/// Returns events that a consolidation considers the node.
 pub fn consolidation_candidate(
     node: ObjectReference,
     node_claim: ObjectReference,
@@ -322,7 +323,7 @@ pub fn consolidation_rejected(
     })
 }
 
-/// What the Balanced policy found.
+/// The score that the Balanced policy calculated for a consolidation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BalancedScore {
     /// Savings for disruption.
@@ -337,7 +338,8 @@ pub struct BalancedScore {
     pub disruption_percent: f64,
 }
 
-/// A move was good enough; said about its node and claim, or for several nodes about the pool.
+/// Returns events that the Balanced policy approved a consolidation, one for each object: node and
+/// claim, or for several nodes the NodePool.
 pub fn consolidation_approved(
     objects: impl IntoIterator<Item = ObjectReference>,
     score: BalancedScore,
@@ -372,7 +374,7 @@ pub fn finalized(object: ObjectReference, finalizer: &str) -> Event {
     Event::new(object, Normal, r::FINALIZED, format!("Finalized {finalizer}"), [""; 0])
 }
 
-/// An event that is the same for the same object.
+/// Returns an event that is deduplicated by the uid of its object.
 fn deduplicated_by_uid(
     object: ObjectReference,
     severity: Severity,
@@ -404,7 +406,7 @@ fn truncated(text: String) -> String {
     format!("{}...", &text[..end])
 }
 
-/// Each word with a capital.
+/// Returns the text with the first letter of each word in upper case.
 fn title_case(text: &str) -> String {
     let mut starts_word = true;
     let mut titled = String::with_capacity(text.len());

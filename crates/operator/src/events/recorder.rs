@@ -17,17 +17,17 @@ use super::dedupe::DedupeFilter;
 use crate::clock::Clock;
 use crate::harness::tasks::Tasks;
 
-/// Events that wait to be written. What comes when it is full is lost: nobody waits for events.
+/// The most events that wait to be written. When the queue is full, new events are dropped.
 const QUEUE_CAPACITY: usize = 1000;
 
-/// An API server that does not answer is asked so often, with these pauses.
+/// The most attempts to write an event if the API server does not answer, with these pauses.
 const MAX_ATTEMPTS: usize = 12;
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a recorder in memory keeps.
+/// The most events that an in-memory recorder keeps.
 const MAX_EVENTS_IN_MEMORY: usize = 100_000;
 
-/// Publishes events. Clones are handles to the same one.
+/// Publishes events. Clones share one recorder.
 #[derive(Clone)]
 pub struct EventRecorder(Arc<Inner>);
 
@@ -42,7 +42,7 @@ enum Sink {
     Memory(PublishedEvents),
 }
 
-/// Events that a recorder in memory has let through, oldest first.
+/// The events that an in-memory recorder has published, oldest first.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedEvents(Arc<Mutex<VecDeque<Event>>>);
 

@@ -18,9 +18,9 @@ pub enum Outcome {
     /// Nothing, until the next event.
     #[default]
     Done,
-    /// To run again after this time.
+    /// Reconcile again after this time.
     RequeueAfter(Duration),
-    /// To run again with backoff, as after a conflict.
+    /// Reconcile again with backoff, as after a conflict.
     Requeue,
 }
 
@@ -36,16 +36,16 @@ impl Outcome {
     }
 }
 
-/// What a reconcile comes to.
+/// The result of a reconcile.
 pub type ReconcileResult = Result<Outcome, ReconcileError>;
 
-/// Looks at an object and does what is missing.
+/// Reads an object and does the missing work.
 pub trait Reconcile: Send + Sync + 'static {
     /// Does it. The object may be gone, and may need nothing.
     fn reconcile(&self, key: &ObjectKey) -> impl Future<Output = ReconcileResult> + Send;
 }
 
-/// [`Reconcile`] behind a pointer.
+/// An object-safe version of [`Reconcile`].
 trait DynReconcile: Send + Sync {
     fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult>;
 }
@@ -85,7 +85,7 @@ impl Controller {
         }
     }
 
-    /// The kind of the objects whose keys it takes, as logs show it.
+    /// Sets the kind of the reconciled objects, for logs.
     #[must_use]
     pub fn for_kind(mut self, group: &'static str, kind: &'static str) -> Self {
         (self.group, self.kind) = (group, kind);
@@ -99,21 +99,21 @@ impl Controller {
         self
     }
 
-    /// Takes its keys from this queue, which others fill, too. It brings its own limit.
+    /// Takes keys from this queue, to which other components add keys. The queue has its own limit.
     #[must_use]
     pub fn queue(mut self, queue: &WorkQueue) -> Self {
         self.queue = queue.clone();
         self
     }
 
-    /// How fast it retries.
+    /// Sets the rate limit of retries.
     #[must_use]
     pub fn rate_limit(mut self, clock: &Arc<dyn Clock>, limit: RateLimit) -> Self {
         self.queue = WorkQueue::new(clock, limit);
         self
     }
 
-    /// Runs once at the start, with an empty key, and then whenever it says.
+    /// Runs once at the start, with an empty key, and then when its outcome requests it.
     #[must_use]
     pub fn singleton(mut self) -> Self {
         self.sources.push(Box::new(|queue| {
@@ -123,7 +123,7 @@ impl Controller {
         self
     }
 
-    /// Looks at every object of the kind that changes.
+    /// Reconciles every object of the kind that changes.
     #[must_use]
     pub fn watch<K>(self, informer: &Informer<K>) -> Self
     where
@@ -145,7 +145,7 @@ impl Controller {
         self.watch_map(informer, move |change| matters(change).then(|| change.key.clone()))
     }
 
-    /// Looks at what a change of another object concerns.
+    /// Reconciles the objects that a change of another object affects.
     #[must_use]
     pub fn watch_map<K, I>(
         mut self,

@@ -1,4 +1,4 @@
-//! Why a reconcile did not work.
+//! An error from a reconcile, with context and log fields.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::cloud::BoxError;
 
-/// An error with what was being done, and values that logs show as fields.
+/// An error with the operation that failed, and fields for logs.
 ///
 /// As text it is `doing, what happened (key=value, …)`, as upstream writes it.
 #[derive(Debug)]
@@ -17,17 +17,17 @@ pub struct ReconcileError {
 }
 
 impl ReconcileError {
-    /// An error that says it all.
+    /// Wraps an error without context.
     pub fn new(error: impl Into<BoxError>) -> Self {
         Self { operation: None, source: error.into(), fields: BTreeMap::new() }
     }
 
-    /// An error that happened while something was done.
+    /// Wraps an error with the operation that failed.
     pub fn with_context(doing: impl Into<String>, error: impl Into<BoxError>) -> Self {
         Self { operation: Some(doing.into()), ..Self::new(error) }
     }
 
-    /// Adds a value.
+    /// Adds a log field.
     #[must_use]
     pub fn with_field(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.fields.insert(key, value.into());
@@ -45,12 +45,12 @@ impl ReconcileError {
         Some(Self::new(format!("{first}; {}", rest.join("; "))))
     }
 
-    /// The values, by key.
+    /// Returns the log fields by key.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.fields.iter().map(|(key, value)| (*key, value.as_str()))
     }
 
-    /// The answer of the API server, if that was the error.
+    /// Returns the API server's status, if the error is from it.
     pub fn api_status(&self) -> Option<&kube::core::Status> {
         let first: &(dyn Error + 'static) = self.source.as_ref();
         std::iter::successors(Some(first), |&error| error.source())

@@ -1,4 +1,4 @@
-//! What the harness tells about its work, for metrics.
+//! Interfaces through which the harness reports reconciles and queues to metrics.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// How a reconcile ended.
+/// The result of a reconcile, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileStatus {
     /// Nothing left to do.
@@ -21,52 +21,54 @@ pub enum ReconcileStatus {
     Panic,
 }
 
-/// A reconcile that has begun.
+/// The start of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconcileStart {
-    /// When.
+    /// When the reconcile started.
     pub started_at: Timestamp,
-    /// How long its key had waited.
+    /// How long the key waited in the queue.
     pub queue_duration: Duration,
     /// How many reconciles run now.
     pub active: usize,
 }
 
-/// A reconcile that has ended.
+/// The end of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReconcileEnd {
-    /// When it had begun.
+    /// When the reconcile started.
     pub started_at: Timestamp,
-    /// How long it took.
+    /// How long the reconcile took.
     pub duration: Duration,
-    /// How it ended.
+    /// The result of the reconcile.
     pub status: ReconcileStatus,
 }
 
-/// Is told which controllers there are.
+/// Observes the start of controllers.
 pub trait ControllerObserver: Debug + Send + Sync {
-    /// A controller starts, with so many workers. The answer is told what it does.
+    /// Called when a controller starts, with its number of workers. Returns the observer of its
+    /// work.
     fn controller_started(&self, controller: &'static str, workers: usize)
     -> Arc<dyn WorkObserver>;
 }
 
-/// Is told what one controller does. All of it is called from the controller's loop, or from where
-/// keys come from, and must be quick. Threads may tell in another order than things happened.
+/// Observes the work of one controller. The controller's loop and the sources of keys call it, so
+/// it must be quick. Calls of different threads may arrive in another order than the work happened.
 pub trait WorkObserver: Debug + Send + Sync {
-    /// So many keys have come into the queue. Each of them is [reconcile_started](Self::reconcile_started) once.
+    /// Called when keys were added to the queue. Each of them is
+    /// [reconcile_started](Self::reconcile_started) once.
     fn keys_added(&self, _count: usize) {}
 
-    /// A key is to come into the queue after a pause.
+    /// Called when a key will be added to the queue after a delay.
     fn key_delayed(&self) {}
 
-    /// A key has left the queue and is in work.
+    /// Called when a key was taken from the queue and its reconcile starts.
     fn reconcile_started(&self, _begun: ReconcileStart) {}
 
-    /// A reconcile has ended; so many still run.
+    /// Called when a reconcile has ended, with the number of those still running.
     fn reconcile_finished(&self, _ended: ReconcileEnd, _active: usize) {}
 }
 
-/// Nobody listens.
+/// An observer that ignores all calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoopObserver;
 

@@ -1,4 +1,4 @@
-//! Which objects a controller has to look at, and when.
+//! The work queue of a controller: which objects to reconcile, and when.
 //!
 //! ```text
 //! add ──▶ ready ──next──▶ running ──done──▶ (gone)
@@ -6,8 +6,8 @@
 //!           └── delayed ◀───┘  later, or again with backoff
 //! ```
 //!
-//! Invariant: a key is in work at most once, and waits at most once in each of ready and delayed.
-//! What is known of a key is in one place, and nothing is kept of a key that is at rest.
+//! Invariant: a key is reconciled at most once at a time, and waits at most once in each of ready
+//! and delayed. The state of a key is in one place, and a finished key has none.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::watch::ObjectKey;
 #[cfg(test)]
 mod tests;
 
-/// A queue of keys. Clones are the same queue.
+/// A queue of keys. Clones share one queue.
 #[derive(Clone)]
 pub struct WorkQueue(Arc<Inner>);
 
@@ -33,30 +33,30 @@ struct Inner {
     limit: RateLimit,
     state: Mutex<State>,
     notify: Notify,
-    /// Who is told what comes into it.
+    /// Receives the number of added keys.
     observer: OnceLock<Arc<dyn WorkObserver>>,
 }
 
 struct State {
-    /// What is known of keys that are not at rest. Their order is that of `ready` and `delayed`.
+    /// The states of all keys that are not finished. `ready` and `delayed` hold their order.
     keys: HashMap<Arc<ObjectKey>, KeyState>,
     ready: VecDeque<Arc<ObjectKey>>,
     /// By time, then by arrival.
     delayed: BTreeSet<(Due, Arc<ObjectKey>)>,
-    /// Ties of `delayed` go by the order of arrival.
+    /// The number of the last delayed key; orders keys with equal times.
     last_arrival: u64,
-    /// How many keys have come into `ready` of which nobody was told yet.
+    /// The number of ready keys that were not reported to the observer yet.
     unreported: usize,
     bucket: TokenBucket,
 }
 
-/// When a key is to be looked at, by the clock that nobody sets, and the number of its arrival.
+/// When a key becomes ready, by the monotonic clock, and the number of its arrival.
 type Due = (Duration, u64);
 
-/// What is known of a key.
+/// The state of a key in the queue.
 #[derive(Default, PartialEq)]
 struct KeyState {
-    /// Since when it is in `ready`.
+    /// When the key was added to `ready`.
     ready_since: Option<Duration>,
     is_running: bool,
     /// It was added while it was in work.
@@ -67,7 +67,7 @@ struct KeyState {
     failures: u32,
 }
 
-/// A key to work on.
+/// A key taken from the queue, with the time it waited.
 #[derive(Debug)]
 pub(super) struct DequeuedKey {
     pub(super) key: Arc<ObjectKey>,
@@ -94,14 +94,13 @@ impl WorkQueue {
         }))
     }
 
-    /// From now on the observer is told what comes into the queue, and now of what came before. A
-    /// queue has one observer, the first.
+    /// Sets the observer and reports the keys added so far. A queue has one observer, the first.
     pub(super) fn set_observer(&self, observer: &Arc<dyn WorkObserver>) {
         let _ = self.0.observer.set(observer.clone());
         self.report_added(self.state());
     }
 
-    /// The key is to be looked at as soon as possible.
+    /// Adds a key, to be reconciled as soon as possible.
     pub fn add(&self, key: impl Into<Arc<ObjectKey>>) {
         let now = self.0.clock.monotonic();
         let mut state = self.state();
@@ -110,7 +109,7 @@ impl WorkQueue {
         self.0.notify.notify_one();
     }
 
-    /// The key is to be looked at after a while. Of several times the earliest counts.
+    /// Adds a key after a delay. Of several delays the earliest counts.
     pub fn add_after(&self, key: &Arc<ObjectKey>, pause: Duration) {
         if pause.is_zero() {
             return self.add(key.clone());
@@ -123,7 +122,7 @@ impl WorkQueue {
         self.0.notify.notify_one();
     }
 
-    /// The key is to be looked at again, later each time until [`Self::forget`].
+    /// Adds a key after its backoff, which grows until [`Self::forget`].
     pub fn add_rate_limited(&self, key: &Arc<ObjectKey>) {
         let now = self.0.clock.now();
         let pause = {
@@ -141,7 +140,7 @@ impl WorkQueue {
         self.state().update_key(key, |standing| standing.failures = 0);
     }
 
-    /// How many keys wait to be looked at now.
+    /// Returns how many keys are ready.
     pub fn len(&self) -> usize {
         self.state().ready.len()
     }
@@ -151,7 +150,7 @@ impl WorkQueue {
         self.len() == 0
     }
 
-    /// Takes the next key into work, if one is ready.
+    /// Takes the next ready key; none if no key is ready.
     pub(super) fn try_dequeue(&self) -> Option<DequeuedKey> {
         let now = self.0.clock.monotonic();
         let mut state = self.state();
@@ -181,7 +180,7 @@ impl WorkQueue {
         self.report_added(state);
     }
 
-    /// Done when there may be something to take: a key came, or the time of one.
+    /// Waits until a key may be ready: a key was added, or a delay has ended.
     pub(super) async fn wait_for_key(&self) {
         let first = self.state().delayed.first().map(|((due, _), _)| *due);
         let notified = self.0.notify.notified();
@@ -194,7 +193,7 @@ impl WorkQueue {
         }
     }
 
-    /// Tells the observer, if there is one yet, what has come into the queue.
+    /// Reports the added keys to the observer, if it is set.
     fn report_added(&self, mut state: MutexGuard<'_, State>) {
         let Some(observer) = self.0.observer.get() else { return };
         let count = std::mem::take(&mut state.unreported);
@@ -215,7 +214,7 @@ impl State {
         self.keys.entry(key.clone()).or_default()
     }
 
-    /// Changes what is known of a key, if anything is, and forgets a key that is at rest then.
+    /// Changes the state of a known key, and drops the state if the key is finished.
     fn update_key(&mut self, key: &ObjectKey, change: impl FnOnce(&mut KeyState)) {
         let Some(standing) = self.keys.get_mut(key) else { return };
         change(standing);

@@ -1,15 +1,15 @@
-//! How fast failed work is tried again (spec 40 §0.3).
+//! Rate limits of retries: backoff per key and token buckets (spec 40 §0.3).
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A rate limit: the longer of an exponential pause per key and of a token bucket for all keys.
+/// A rate limit: the longer of an exponential delay per key and a token bucket's.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateLimit {
-    /// The first pause of a key; each next one is twice as long.
+    /// The first delay of a key; each next one is twice as long.
     pub base_delay: Duration,
-    /// The longest pause of a key.
+    /// The longest delay of a key.
     pub max_delay: Duration,
     /// How many retries per second all keys have together.
     pub per_second: f64,
@@ -54,7 +54,7 @@ impl RateLimit {
         Self { base_delay: base, max_delay: longest, per_second, burst: 10.0 * per_second }
     }
 
-    /// The pause of a key that has failed so often before.
+    /// Returns the delay of a key after this many failures.
     pub(super) fn backoff(&self, failures: u32) -> Duration {
         let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
         self.base_delay.saturating_mul(factor).min(self.max_delay)
@@ -75,7 +75,7 @@ pub fn scaled_workers(cpu_requests_millis: i64, least: usize, most: usize) -> us
     (workers.max(0.0) as usize).clamp(least, most.max(least))
 }
 
-/// Tokens that come back with time. Whoever finds none waits for the next.
+/// A token bucket. A caller that finds no token waits for the next one.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     per_second: f64,
@@ -107,7 +107,7 @@ impl TokenBucket {
         self.tokens = (self.tokens + elapsed.max(0.0) * self.per_second).min(self.burst);
     }
 
-    /// Takes a token, and says how long to wait for it.
+    /// Takes a token and returns how long to wait for it.
     pub fn reserve(&mut self, now: Timestamp) -> Duration {
         self.refill(now);
         self.tokens -= 1.0;

@@ -1,4 +1,4 @@
-//! The loop of a controller.
+//! Runs a controller: takes keys from its queue and reconciles them.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -25,8 +25,8 @@ tokio::task_local! {
     static CURRENT_RECONCILE: ReconcileContext;
 }
 
-/// The reconcile in which something happens. It is no span: most reconciles have nothing to say, and
-/// making spans for them was a twenty-fifth of the work of a scale-up.
+/// The reconcile that the current task runs. It is no span: most reconciles log nothing, and
+/// creating spans for them took a twenty-fifth of the time of a scale-up.
 #[derive(Clone, Debug)]
 pub(crate) struct ReconcileContext {
     pub(crate) controller: &'static str,
@@ -36,17 +36,17 @@ pub(crate) struct ReconcileContext {
     pub(crate) id: u128,
 }
 
-/// The controller in whose reconcile this is asked, for metrics; empty outside of one.
+/// Returns the controller that runs the current reconcile, for metrics; empty outside of one.
 pub fn current_controller() -> &'static str {
     CURRENT_RECONCILE.try_with(|current| current.controller).unwrap_or_default()
 }
 
-/// Shows the reconcile in which this is asked, if it is in one.
+/// Calls a function with the current reconcile; none outside of one.
 pub(crate) fn with_reconcile_context<R>(show: impl FnOnce(&ReconcileContext) -> R) -> Option<R> {
     CURRENT_RECONCILE.try_with(show).ok()
 }
 
-/// Work that may be done on another thread, as a part of the reconcile in which this is asked.
+/// Wraps work so that it keeps the current reconcile on another thread.
 pub(crate) fn with_inherited_context<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let current = with_reconcile_context(Clone::clone);
     move || match current {
@@ -60,18 +60,18 @@ pub(crate) fn with_inherited_context<T>(work: impl FnOnce() -> T) -> impl FnOnce
 pub struct Harness {
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Where ids of reconciles come from.
+    /// The source of reconcile ids.
     pub rng: Arc<SeededRng>,
-    /// Who is told what happens.
+    /// Receives the start of each controller.
     pub observer: Arc<dyn ControllerObserver>,
     /// When to take no more work.
     pub shutdown: Shutdown,
 }
 
 impl Harness {
-    /// Runs a controller until the shutdown begins and what is in work has ended. All of it is one
-    /// task, so its reconciles share one thread at a time: they wait for others more than they
-    /// compute, and what computes long is for other threads.
+    /// Runs a controller until the shutdown begins and its running reconciles have ended. All of it
+    /// is one task, so its reconciles share one thread at a time: they wait more than they compute,
+    /// and long computations run on an executor.
     pub async fn run(&self, mut controller: Controller) {
         let (name, queue) = (controller.name, controller.queue.clone());
         let mut ids = self.rng.fork("reconcile ids").fork(name);
@@ -124,8 +124,8 @@ impl Harness {
             };
             if let Some(ended) = ended {
                 observer.reconcile_finished(ended, running.len());
-                // Many reconciles wait for nothing. Those of 15,000 pending pods come back together,
-                // and would all be done before anybody else has a turn.
+                // Many reconciles never wait. Those of 15,000 pending pods end together, and would
+                // all run before any other task does.
                 consume_budget().await;
             }
         }
@@ -162,7 +162,7 @@ impl Harness {
     }
 }
 
-/// Puts the key where its outcome says.
+/// Requeues or forgets the key as its outcome requires.
 fn apply_outcome(
     queue: &WorkQueue,
     key: &Arc<ObjectKey>,

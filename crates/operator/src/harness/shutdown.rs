@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// Tells everybody that the process is to end. Clones are the same.
+/// Signals the end of the process to all of its parts. Clones share one signal.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Sender<bool>);
 
@@ -22,7 +22,7 @@ impl Shutdown {
         *self.0.borrow()
     }
 
-    /// Done when the end has begun.
+    /// Waits until the shutdown has begun.
     pub async fn wait(&self) {
         // The sender lives as long as self, so this ends only when the value is there.
         let _ = self.0.subscribe().wait_for(|begun| *begun).await;

@@ -1,4 +1,4 @@
-//! Background tasks. All of them start here, so that shutdown and simulation see every one.
+//! Runs background tasks. All of them start here, so that shutdown and simulation see every one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,8 @@ use tokio::task::{AbortHandle, JoinSet};
 mod tests;
 
 /// The background tasks of one process, real or simulated. Clones are handles to the same tasks,
-/// which are cancelled with the last of them. A task that holds a handle lives until [`Self::stop`].
+/// which are cancelled with the last of them. A task that holds a handle lives until
+/// [`Self::stop`].
 ///
 /// ```text
 /// spawn ──▶ running ──▶ ended           by itself, or by a panic, which ends that task alone
@@ -40,8 +41,8 @@ impl Tasks {
         Self::default()
     }
 
-    /// Starts a task, which has to be done inside a tokio runtime. The name says what it is for. Of
-    /// a process that was stopped nothing is started any more, and the future is dropped.
+    /// Starts a task; requires a tokio runtime. The name describes the task. After a stop no task
+    /// is started any more, and the future is dropped.
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + Send + 'static) {
         // Boxed, so that what it holds is dropped outside the lock if it is not started.
         let future: BoxFuture<'static, ()> = Box::pin(future);
@@ -64,7 +65,7 @@ impl Tasks {
         state.entries.values().map(|entry| entry.name).collect()
     }
 
-    /// How many tasks have panicked so far.
+    /// Returns how many tasks have panicked so far.
     pub fn panic_count(&self) -> u64 {
         let mut state = self.state();
         state.remove_finished();
@@ -72,7 +73,7 @@ impl Tasks {
     }
 
     /// Cancels every task and waits until all have ended; from now on none starts. This is how a
-    /// process dies in a simulation. What has to end in order is told so before.
+    /// process dies in a simulation. Tasks that have to end in order are stopped before.
     pub async fn stop(&self) {
         let mut running = {
             let mut state = self.state();
@@ -89,13 +90,13 @@ impl Tasks {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is whole at every moment, so a panic elsewhere is no reason to give up.
+        // The state is whole at every moment, so a panic elsewhere leaves it usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// What has ended is kept until it is asked for: this bounds the memory by what runs.
+    /// Drops ended tasks, so that memory is bounded by the running ones.
     fn remove_finished(&mut self) {
         while let Some(result) = self.running.try_join_next() {
             if result.is_err_and(|error| error.is_panic()) {

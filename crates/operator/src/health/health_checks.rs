@@ -1,12 +1,11 @@
-//! What probes ask for: checks that are looked at by who does the work, and answered by others.
+//! Evaluates health checks in the runtime and keeps the results for probes.
 //!
 //! ```text
-//! runtime, every second ──look──▶ results ◀──ask── thread of the probes
+//! runtime, every second ──evaluate──▶ results ◀──read── thread of the probes
 //! ```
 //!
-//! A check takes locks that the work takes too, and whoever holds one may be held up himself. So who
-//! asks is shown the results of the last look, and how long ago that was: if nobody looks any more,
-//! the runtime does nothing at all.
+//! A check takes locks that controllers take too, and a holder of one may be blocked itself. So a
+//! probe reads the last results and their age: if no evaluation has run lately, the runtime hangs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,32 +15,32 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::harness::tasks::Tasks;
 
-/// How often to look.
+/// How often the runtime evaluates all checks.
 const EVALUATION_INTERVAL: Duration = Duration::from_secs(1);
-/// How long nobody may have looked: as long as upstream's chart lets a probe take.
+/// The age at which results count as stale: upstream's chart allows probes as much.
 const STALE_AFTER: Duration = Duration::from_secs(30);
-/// The check that somebody looks.
+/// The check that the runtime evaluates checks at all.
 const RUNTIME_CHECK: &str = "runtime";
 
-/// Says that something is well, or what is not. It must not wait.
+/// Returns an error if the component is unhealthy. It must not wait.
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// What checks found, by name.
+/// The results of all checks, by name.
 pub(super) type CheckResults = BTreeMap<&'static str, Result<(), String>>;
 
-/// Named checks. Clones are handles to the same ones.
+/// Named health checks. Clones share the same checks.
 #[derive(Clone)]
 pub struct HealthChecks(Arc<Inner>);
 
 struct Inner {
     clock: Arc<dyn Clock>,
     checks: Mutex<BTreeMap<&'static str, Check>>,
-    /// When somebody last looked, by the clock that nobody sets, and what was found.
+    /// The last results, with their time on the monotonic clock.
     last_results: Mutex<Option<(Duration, CheckResults)>>,
 }
 
 impl HealthChecks {
-    /// One check of this name, which is always well: somebody answers.
+    /// Creates one check of this name that always succeeds: the process responds.
     pub fn new(name: &'static str, clock: &Arc<dyn Clock>) -> Self {
         let clock = Arc::clone(clock);
         let inner = Inner { clock, checks: Mutex::default(), last_results: Mutex::default() };
@@ -60,7 +59,7 @@ impl HealthChecks {
         checks.insert(name, Box::new(check));
     }
 
-    /// Looks now, and again and again for as long as the tasks run.
+    /// Evaluates all checks at once, and again every second until the tasks stop.
     pub fn evaluate_periodically(&self, tasks: &Tasks) {
         self.evaluate();
         let checks = self.clone();
@@ -72,7 +71,7 @@ impl HealthChecks {
         });
     }
 
-    /// Looks, for who asks until the next time.
+    /// Evaluates all checks and stores the results for probes.
     pub(super) fn evaluate(&self) {
         let checks = self.0.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let results = checks.iter().map(|(name, check)| (*name, check())).collect();
@@ -81,7 +80,7 @@ impl HealthChecks {
         *self.0.last_results.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, results));
     }
 
-    /// What was found at the last look, and whether that was lately.
+    /// Returns the last results, with an error if they are stale.
     pub(super) fn results(&self) -> CheckResults {
         let found = self.0.last_results.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some((at, mut results)) = found else {

@@ -1,4 +1,4 @@
-//! A small HTTP/1 server: one request per connection, so that nobody can keep one.
+//! A small HTTP/1 server: one request per connection, so that no client can keep one open.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,16 +26,16 @@ use super::{PlainResponse, Routes};
 use crate::clock::Clock;
 use crate::compute::{Blocking, run};
 
-/// Connections at once. For one more the oldest has to go: most likely it says nothing, as an answer
-/// takes no time, and whoever opens many must not keep probes waiting.
+/// The most connections at once. One more closes the oldest: most likely it is silent, as a
+/// response takes no time, and a client that opens many must not delay probes.
 const MAX_CONNECTIONS: usize = 128;
-/// Answers to scrapes at once, each of which is a page of megabytes until it is sent.
+/// The most scrapes at once; each holds a page of megabytes until it is sent.
 const MAX_CONCURRENT_SCRAPES: usize = 8;
 
-/// Within that time a connection has to be over. A scrape of a large registry takes a second.
+/// The longest time for a connection. A scrape of a large registry takes a second.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait when the system gives no connection, for lack of files for example.
+/// The pause after a failed accept, for lack of file descriptors for example.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Why there is no server.
@@ -78,9 +78,10 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// As [`Self::run`], on a thread of its own, until what this returns is dropped. On busy cores
-    /// answers of the thread that runs the controllers took up to 110 ms, though no turn of it took 20:
-    /// most likely a thread that has just worked much waits for a core. Apart, the slowest took 41 ms.
+    /// Runs the server on a thread of its own until the returned handle is dropped. On busy cores
+    /// responses of the thread that runs the controllers took up to 110 ms, though no turn of it
+    /// took 20: most likely a thread that has just worked much waits for a core. On its own thread,
+    /// the slowest took 41 ms.
     pub fn run_on_thread(self, clock: Arc<dyn Clock>) -> io::Result<ServerThread> {
         let Self { listener, routes } = self;
         let listener = listener.into_std()?;
@@ -121,7 +122,7 @@ impl Server {
             let (routes, pages, patience) =
                 (routes.clone(), pages.clone(), clock.sleep(CONNECTION_TIMEOUT));
             open.push_back(connections.spawn(async move {
-                // Whoever went away, or took too long, need not be told.
+                // A client that has disconnected or took too long gets no response.
                 let _ = select(Box::pin(serve_connection(stream, routes, pages)), patience).await;
             }));
         }
@@ -149,7 +150,7 @@ async fn serve_connection(stream: TcpStream, routes: Arc<Routes>, pages: Arc<Sem
         }
     });
     let mut connection = http1::Builder::new();
-    // Who has asked may close that side, and is still answered.
+    // A client may close its sending side, and still gets the response.
     connection.keep_alive(false).half_close(true).max_headers(64).max_buf_size(16 * 1024);
     let _ = connection.serve_connection(TokioIo::new(stream), service).await;
 }
@@ -162,7 +163,7 @@ async fn respond(routes: Arc<Routes>, request: Request<Incoming>) -> Response<Fu
     };
     let answer = match &*routes {
         Routes::Health { .. } => Some(build_response()),
-        // A page about 15,000 pods takes a part of a second, in which nobody else would have a turn.
+        // A page about 15,000 pods takes a part of a second, in which no other task would run.
         Routes::Metrics { .. } => run(&Blocking, build_response).await,
     };
     let PlainResponse { status, body } = answer.unwrap_or_else(PlainResponse::internal_error);

@@ -1,3 +1,5 @@
+//! Tests of the health and metrics endpoints and of their server.
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -93,7 +95,7 @@ fn only_get_and_head_requests_are_allowed() {
     assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED);
 }
 
-/// What a server on a free port says to these bytes.
+/// Returns the response of a server on a free port to these bytes.
 async fn send_request(routes: Routes, request: &[u8]) -> io::Result<String> {
     let server = Server::listen(0, routes).await.unwrap();
     let port = server.address()?.port();
@@ -145,11 +147,11 @@ async fn probes_are_answered_while_the_runtime_is_blocked() {
     assert!(ended, "it ends with its handle");
 }
 
-/// A clock that tells when it is asked for the time, and says it only once it is let go.
+/// A clock that reports each request for the time, and blocks until the test releases it.
 #[derive(Debug)]
 struct BlockedClock {
     requested: tokio::sync::mpsc::UnboundedSender<()>,
-    /// Whoever lets it go drops the other end.
+    /// The test releases the clock by dropping the other end.
     held: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
 }
 

@@ -19,20 +19,20 @@ mod tests;
 pub use file::{CatalogError, from_file};
 pub use problem::{CatalogProblem, first_problem};
 
-/// Vcpus of the built-in types.
+/// The vCPU counts of the built-in instance types.
 const VCPU_SIZES: [u32; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];
 /// Families of the built-in types, by GiB of memory per vcpu.
 const FAMILIES: [(&str, u32); 3] = [("c", 2), ("s", 4), ("m", 8)];
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
 const SPOT_PRICE_FACTOR: f64 = 0.7;
-/// Prices that upstream's generated list rounds to the other neighbour. Comparisons of prices are
-/// exact, so the last bit decides which of two types is the cheaper one.
+/// Prices that upstream's generated list rounds to the other neighbour. Price comparisons are
+/// exact, so the last bit decides which of two types is cheaper.
 const ROUNDED_PRICES: [(&str, f64); 2] =
     [("c-48x-arm64-windows", 1.303_079_215_104), ("c-192x-arm64-linux", 5.212_316_860_416)];
 
 /// The requirement by which an offering of a file names its reservation.
 const RESERVATION_ID: &str = "karpenter.kwok.sh/reservation-id";
-/// What one node may hold if nothing else is said.
+/// The default number of pods per node.
 const DEFAULT_PODS: i64 = 110;
 const GIB: i64 = 1 << 30;
 
@@ -121,7 +121,7 @@ fn aliases() -> Aliases {
         .fold(Aliases::default(), |aliases, (old, key)| aliases.with_key(old, key))
 }
 
-/// What an instance type is made from, wherever that comes from.
+/// The values from which an instance type is built, built-in or from a file.
 struct InstanceTypeSpec {
     name: String,
     architecture: String,
@@ -169,13 +169,13 @@ fn with_default_pods(mut resources: Resources) -> Resources {
     resources
 }
 
-/// What the kubelet of every node keeps.
+/// Returns the resources that the kubelet reserves on every node.
 fn kubelet_overhead() -> Resources {
     let memory = Quantity::from_units(10 << 20).with_notation(Notation::BinarySi);
     [(CPU, Quantity::from_millis(100)), (MEMORY, memory)].into_iter().collect()
 }
 
-/// The size in a name of the form `family.size`, as EC2 names its types.
+/// Returns the size of a name of the form `family.size`, as in EC2.
 fn instance_size(name: &str) -> Option<&str> {
     let (family, size) = name.split_once('.')?;
     let is_word = !family.is_empty()
@@ -187,7 +187,7 @@ fn instance_size(name: &str) -> Option<&str> {
     (is_word && is_size).then_some(size)
 }
 
-/// What stands before the first `.` or `-` of a name, else its first character.
+/// Returns the name up to the first `.` or `-`, else its first character.
 fn instance_family(name: &str) -> &str {
     match name.split_once(['.', '-']) {
         Some((family, _)) => family,

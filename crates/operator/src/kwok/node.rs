@@ -1,5 +1,6 @@
-//! The decision part of the KWOK provider: which offering a NodeClaim gets, and the Node that
-//! follows from it (spec 40 §10.4). Nothing here calls anybody.
+//! Decides which offering a NodeClaim gets, and builds its Node (spec 40 §10.4).
+//!
+//! It is the pure part of the KWOK provider: nothing here calls an API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,22 +30,22 @@ const OPERATOR_IN: &str = "In";
 const NAME_ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const NAME_SUFFIX_LENGTH: usize = 10;
 
-/// What a NodeClaim gets.
+/// The instance type and offering selected for a NodeClaim.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SelectedOffering<'a> {
     pub(super) instance_type: &'a InstanceType,
     pub(super) offering: &'a Offering,
 }
 
-/// Chooses the cheapest available offering that suits the claim, of the types that it names. Among
-/// types of one price the first one named is taken, among offerings of one type a random one.
+/// Returns the cheapest available compatible offering of the instance types that the claim names.
+/// Among types of one price the first one named is taken, among offerings of one type a random one.
 pub(super) fn select_offering<'a>(
     node_claim: &NodeClaim,
     types: &'a [Arc<InstanceType>],
-    vocabulary: &ProviderLabels,
+    provider_labels: &ProviderLabels,
     rng: &mut SeededRng,
 ) -> CloudResult<SelectedOffering<'a>> {
-    let requirements = nodeclaim::requirements(node_claim, &vocabulary.aliases)?;
+    let requirements = nodeclaim::requirements(node_claim, &provider_labels.aliases)?;
     let named = node_claim.spec.requirements.iter().find(|item| item.key == labels::INSTANCE_TYPE);
     let named = named.ok_or_else(|| CloudError::other("instance type requirement not found"))?;
     let mut cheapest: Option<(f64, &InstanceType, Vec<&Offering>)> = None;
@@ -56,7 +57,9 @@ pub(super) fn select_offering<'a>(
             .offerings
             .iter()
             .filter(|offering| offering.available)
-            .filter(|o| requirements.compatible(&o.requirements, &vocabulary.well_known).is_ok())
+            .filter(|o| {
+                requirements.compatible(&o.requirements, &provider_labels.well_known).is_ok()
+            })
             .collect();
         // A type without any is passed over; upstream takes its price for zero (spec 40 §11 Q16).
         let prices = offerings.iter().map(|offering| offering.price);
@@ -82,7 +85,7 @@ pub(super) fn node_name(node_claim: &NodeClaim, rng: &mut SeededRng) -> String {
     format!("kwok-{claim}-{word}-{}", rng.range(0..1 << 32))
 }
 
-/// The Node that plays the claim's instance.
+/// Builds the Node that represents the NodeClaim's instance.
 pub(super) fn build_node(node_claim: &NodeClaim, choice: SelectedOffering<'_>, name: &str) -> Node {
     let requests = node_claim.spec.resources.as_ref().and_then(|r| r.requests.as_ref());
     // As upstream has it: the capacity is what was asked for, not what the type has.
@@ -112,9 +115,10 @@ pub(super) fn build_node(node_claim: &NodeClaim, choice: SelectedOffering<'_>, n
     }
 }
 
-/// The claim, which gets the Node in any case when that registers. It has it from the start, so that
-/// the garbage collector of the cluster ends a Node whose claim went without knowing of it: a
-/// process was killed before it could write down what it had launched.
+/// Returns the owner reference to the NodeClaim, which the Node gets in any case at registration.
+/// It has it from the start, so that the garbage collector of the cluster deletes a Node whose
+/// claim was deleted before it knew the Node: a process was killed before it could write its
+/// launch.
 fn owner_reference(node_claim: &NodeClaim) -> Option<OwnerReference> {
     Some(OwnerReference {
         api_version: NodeClaim::api_version(&()).into_owned(),
@@ -151,7 +155,7 @@ fn node_labels(node_claim: &NodeClaim, choice: SelectedOffering<'_>) -> BTreeMap
     labels
 }
 
-/// What a Node says about its instance.
+/// Returns the NodeClaim that a Node describes.
 pub(super) fn to_node_claim(node: &Node) -> NodeClaim {
     let status = node.status.clone().unwrap_or_default();
     let field = |list: BTreeMap<String, WireQuantity>| {
@@ -177,7 +181,7 @@ pub(super) fn to_node_claim(node: &Node) -> NodeClaim {
     }
 }
 
-/// The annotations, with the one that leaves the node to the KWOK controller.
+/// Adds the annotation that leaves the node to the KWOK controller.
 fn with_kwok_annotation(annotations: Option<BTreeMap<String, String>>) -> BTreeMap<String, String> {
     let mut annotations = annotations.unwrap_or_default();
     annotations.insert(kwok::NODE.to_owned(), kwok::NODE_FAKE.to_owned());

@@ -37,16 +37,16 @@ pub const UNHEALTHY: &str = "KWOKUnhealthy";
 /// Simulated fault that is repaired by a reboot.
 pub const REBOOT_REQUIRED: &str = "KWOKRebootRequired";
 
-/// How often the creation of a Node is tried, as client-go's default backoff has it.
+/// The most attempts to create a Node, as in client-go's default backoff.
 const MAX_CREATE_ATTEMPTS: u32 = 4;
 const FIRST_BACKOFF: Duration = Duration::from_millis(10);
 const BACKOFF_FACTOR: u32 = 5;
 const BACKOFF_JITTER: f64 = 0.1;
 
-/// A claim that is younger is launched for the first time, if this process has not done so.
+/// The age up to which a claim without a launch condition is known to be new.
 const NEW_NODE_CLAIM_AGE: SignedDuration = SignedDuration::from_secs(10);
 
-/// A cloud whose instances are Node objects.
+/// A cloud provider whose instances are Node objects.
 pub struct KwokProvider {
     client: Client,
     clock: Arc<dyn Clock>,
@@ -55,12 +55,11 @@ pub struct KwokProvider {
     types: InstanceTypes,
     provider_labels: ProviderLabels,
     pending_nodes: PendingNodes,
-    /// When this process began. What was launched before is known to the cluster alone.
+    /// When this process started. Earlier launches are known only from the cluster.
     started_at: Timestamp,
 }
 
-/// The Nodes that are still to be created, by name, as they were announced. One that is ended before
-/// is not created any more.
+/// Announced Nodes that are still to be created, by name. Terminating one cancels its creation.
 #[derive(Clone, Debug, Default)]
 struct PendingNodes(Arc<Mutex<BTreeMap<String, NodeClaim>>>);
 
@@ -92,8 +91,8 @@ impl KwokProvider {
     }
 
     async fn launch(&self, node_claim: &NodeClaim) -> CloudResult<NodeClaim> {
-        // Drawn from the claim alone, and not from the seed of the process: whoever is killed before
-        // it could write down what it launched is followed by one that launches the same again.
+        // Derived from the claim alone, and not from the seed of the process: if a process is
+        // killed before it could write its launch, the next one launches the same again.
         let uid = node_claim.metadata.uid.as_deref().unwrap_or_default();
         let mut rng = SeededRng::new(0).fork(&format!("{}/{uid}", node_claim.name_any()));
         let name = node::node_name(node_claim, &mut rng);
@@ -121,7 +120,7 @@ impl KwokProvider {
         Ok(launched)
     }
 
-    /// What an earlier launch of the claim brought, by this process or one before it.
+    /// Returns the result of an earlier launch of the claim, by this or an earlier process.
     async fn find_earlier_launch(
         &self,
         node_claim: &NodeClaim,
@@ -187,7 +186,7 @@ impl KwokProvider {
         let claims = Api::<NodeClaim>::all(self.client.clone());
         match claims.delete(&node_claim.name_any(), &params).await {
             Ok(_) => Err(CloudError::not_found("instance terminated")),
-            // A conflict says that the claim is gone, and another one has its name.
+            // A conflict means that the claim is gone, and another one has its name.
             Err(error) if is_not_found(&error) || is_conflict(&error) => {
                 Err(CloudError::not_found(api_error(error)).context("deleting node"))
             }
@@ -223,8 +222,8 @@ impl KwokProvider {
         Ok(nodes.items.iter().filter(is_ours).map(node::to_node_claim).collect())
     }
 
-    /// There is no machine to restart: the Node gets the boot id of this restart, which is what
-    /// proves that it happened.
+    /// Simulates a reboot: gives the Node the boot id of this restart, which proves that it
+    /// happened.
     async fn reboot_node(&self, node_claim: &NodeClaim, operation_id: &str) -> CloudResult<()> {
         let node_name = node_claim.status.as_ref().and_then(|status| status.node_name.as_deref());
         let Some(node_name) = node_name.filter(|name| !name.is_empty()) else {
@@ -323,7 +322,7 @@ impl fmt::Debug for KwokProvider {
     }
 }
 
-/// The task that lets a Node appear.
+/// The task that creates a Node after its delay.
 struct NodeRegistration {
     nodes: Api<Node>,
     clock: Arc<dyn Clock>,
@@ -332,8 +331,8 @@ struct NodeRegistration {
 }
 
 impl NodeRegistration {
-    /// Creates the Node after the delay. That it does not come up is what happens in real clouds,
-    /// too: whoever waits for it gives up in the end.
+    /// Creates the Node after the delay. If creation fails, the Node never appears, as in real
+    /// clouds; the controllers time out.
     async fn run(mut self, node: Node, delay: Duration) {
         let name = node.name_any();
         self.clock.sleep(delay).await;
@@ -364,14 +363,14 @@ impl PendingNodes {
     }
 }
 
-/// Whether an object can have this name, as far as a path is concerned.
+/// Whether an object can have this name, as far as a URL path is concerned.
 fn is_valid_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
     name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
         && name.bytes().all(is_allowed)
 }
 
-/// What the API server said, without the wrapping of the client.
+/// Returns the API server's message, without the wrapping of the client.
 fn api_error(error: kube::Error) -> CloudError {
     let error: BoxError = match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.into(),

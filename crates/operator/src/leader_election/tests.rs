@@ -1,3 +1,5 @@
+//! Tests of leader election: acquire, renew, expire and release.
+
 use karpenter_apiserver::testing::environment::TestEnvironment;
 
 use super::*;

@@ -1,8 +1,9 @@
 //! Metrics and events of status conditions (spec 40 §8.2, spec 45 §15.1).
 //!
-//! [`diff_status`] compares an object with what was seen of it before, and says what follows:
-//! that is pure. [`ConditionMetrics`] remembers objects of one kind and records. Kinds that upstream
-//! had before its metrics carried the kind in their names are recorded under the old names too.
+//! [`diff_status`] compares an object with its last observed status and returns the events and
+//! measurements: that is pure. [`ConditionMetrics`] stores the objects of one kind and records.
+//! Kinds that upstream had before its metrics carried the kind in their names are recorded under
+//! the deprecated names too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +44,7 @@ impl KindLabels {
         Self { group: group.to_owned(), kind: kind.to_owned(), labels }
     }
 
-    /// The names of the labels in metrics.
+    /// Returns the label names as metrics spell them.
     fn metric_label_names(&self) -> Vec<String> {
         self.labels.iter().map(|label| label.replace(['/', '.', '-'], "_")).collect()
     }
@@ -61,13 +62,13 @@ pub struct ConditionMetrics(Arc<Inner>);
 struct Inner {
     kind: KindLabels,
     own: ConditionFamilies,
-    /// With the values of `group` and `kind`.
+    /// The deprecated metrics, with the values of `group` and `kind`.
     deprecated: Option<(ConditionFamilies, Vec<String>)>,
     store: Store<Key>,
     observed: Mutex<BTreeMap<Key, ObservedStatus>>,
 }
 
-/// The old names, which kinds share.
+/// Condition metrics under their deprecated names, which kinds share.
 #[derive(Clone)]
 pub(super) struct DeprecatedConditionMetrics(ConditionFamilies);
 
@@ -78,7 +79,7 @@ impl DeprecatedConditionMetrics {
     }
 }
 
-/// The six metrics of a kind, or of all kinds under their old names.
+/// The six metrics of a kind, or of all kinds under their deprecated names.
 #[derive(Clone)]
 struct ConditionFamilies {
     condition_count: GaugeFamily,
@@ -188,7 +189,7 @@ impl ConditionFamilies {
     }
 }
 
-/// The numbers that stand for an object, in the order of its series.
+/// Returns the gauge values of an object, in the order of its series.
 fn gauge_values(seen: &ObservedStatus, now: Timestamp) -> impl Iterator<Item = f64> + Clone {
     let age = move |since: Timestamp| now.duration_since(since).as_secs_f64();
     let conditions = seen.conditions.values();
@@ -249,7 +250,7 @@ impl ConditionMetrics {
         }
     }
 
-    /// Records that an object is gone, and answers with what to publish.
+    /// Records the deletion of an object and returns the events to publish.
     pub fn record_deletion(&self, namespace: &str, name: &str, now: Timestamp) -> Vec<Event> {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(seen) = self.lock().remove(&key) else { return Vec::new() };
@@ -263,7 +264,7 @@ impl ConditionMetrics {
         seen.finalized_events()
     }
 
-    /// The metrics of the kind, and those under the old names if it has them.
+    /// Returns the metrics of the kind, and the deprecated ones if it has them.
     fn family_sets<'a>(
         &'a self,
         extra: &'a [String],

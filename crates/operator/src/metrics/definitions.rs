@@ -1,6 +1,6 @@
-//! The one list of core's metrics (spec 40 §8.1, spec 45 §15.1, spec 30 §12.3). No metric of core is
-//! made elsewhere, but for those of nodes and of status conditions, whose labels depend on the
-//! provider: `nodes` and `conditions` have them.
+//! Defines the metrics of core (spec 40 §8.1, spec 45 §15.1, spec 30 §12.3).
+//!
+//! Only `nodes` and `conditions` define more, as their labels depend on the provider.
 
 use super::labels::{
     ApiAnswer, ApiHostAnswer, ApiRequest, BuildInfo, CloudCall, CloudFailure, Code,
@@ -16,13 +16,13 @@ const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Bounds of durations of decisions.
+/// Histogram bounds for durations of decisions, in seconds.
 const DURATION_BUCKETS: [f64; 45] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
     25.0, 30.0, 40.0, 50.0, 60.0, 120.0, 150.0, 300.0, 450.0, 600.0,
 ];
-/// How many of them are bounds of reconciles: those up to a minute.
+/// The number of duration bounds for reconciles: those up to a minute.
 const RECONCILE_BUCKET_COUNT: usize = 40;
 
 fn duration_buckets() -> Vec<f64> {
@@ -38,7 +38,7 @@ pub(super) fn default_buckets() -> Vec<f64> {
     vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]
 }
 
-/// So many bounds, each one the factor times the one before.
+/// Returns `count` bounds; each one is the factor times the one before.
 pub(super) fn exponential_buckets(start: f64, factor: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |bound| Some(bound * factor)).take(count).collect()
 }

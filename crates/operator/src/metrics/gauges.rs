@@ -1,9 +1,9 @@
 //! Gauges of one name: a number for each set of label values.
 //!
-//! There is a series and more for every pod, so what a series takes is what counts: the values of its
-//! labels in one piece, and a number. The `GaugeVec` of the prometheus crate keeps name and value of
-//! each label, which was a ninth of the memory and a sixth of the allocations of a scale-up to 3,000
-//! pods. For the same reason they write themselves onto the page that is scraped: see
+//! There is at least one series for every pod, so the memory of a series counts: the values of its
+//! labels in one text, and a number. The `GaugeVec` of the prometheus crate keeps name and value of
+//! each label, which was a ninth of the memory and a sixth of the allocations of a scale-up to
+//! 3,000 pods. For the same reason gauges write themselves onto the scraped page: see
 //! [`GaugeFamily::write`].
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub(super) struct GaugeFamily(Arc<Inner>);
 
 struct Inner {
     desc: Desc,
-    /// Positions of labels by name, which is how they are shown.
+    /// Label positions in the order of label names, which is the output order.
     label_order: Vec<usize>,
     series: Mutex<HashMap<SeriesKey, f64>>,
 }
@@ -53,7 +53,7 @@ impl GaugeFamily {
         }
     }
 
-    /// As [`Self::set`], without a copy of the key.
+    /// Sets a gauge as [`Self::set`] does, without a copy of the key.
     pub(super) fn set_shared(&self, key: &SeriesKey, number: f64) {
         self.lock().insert(Arc::clone(key), number);
     }
@@ -94,9 +94,9 @@ impl GaugeFamily {
         self.lock().get(series_key(values).as_str()).copied()
     }
 
-    /// Adds them to a page in Prometheus' text format, in the order of their values; nothing if there
-    /// are none. What others wait for is the copy of pointers and numbers alone, and no other form of
-    /// all series stands beside the page.
+    /// Adds the gauges to a page in Prometheus' text format, in the order of their values; nothing
+    /// if there are none. The lock is held only for a copy of pointers and numbers, and no other
+    /// form of all series is in memory besides the page.
     pub(super) fn write(&self, page: &mut String) {
         let mut series: Vec<(SeriesKey, f64)> =
             self.lock().iter().map(|(key, &number)| (Arc::clone(key), number)).collect();
@@ -135,7 +135,7 @@ fn escape(text: &str, is_quoted: bool, page: &mut String) {
     }
 }
 
-/// The key of a series with these values.
+/// Returns the key of a series with these label values.
 pub(super) fn series_key<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     let mut key = String::new();
     for (at, value) in values.into_iter().enumerate() {
@@ -151,7 +151,7 @@ pub(super) fn series_key<'a>(values: impl IntoIterator<Item = &'a str>) -> Strin
     key
 }
 
-/// The key with one more value.
+/// Returns the key with one more label value.
 pub(super) fn extend_key(key: &str, value: &str) -> String {
     format!("{key}{SEPARATOR}{value}")
 }
@@ -200,7 +200,7 @@ mod tests {
             let mut expected: Vec<_> = std::str::from_utf8(&text).unwrap().lines().collect();
             let page = page(&ours);
             let mut found: Vec<_> = page.lines().collect();
-            // The order of series is everybody's own.
+            // Each side has its own order of series.
             expected.sort_unstable();
             found.sort_unstable();
             assert_eq!(found, expected);

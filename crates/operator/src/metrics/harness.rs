@@ -1,4 +1,4 @@
-//! What controllers and their queues do, as metrics: what the harness tells, recorded.
+//! Records the work of controllers and their queues as metrics.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,10 +30,10 @@ impl ControllerObserver for Metrics {
     }
 }
 
-/// What one controller does.
+/// The metrics of one controller's reconciles and queue.
 ///
-/// Its series are looked up once, and what is true only now is a gauge only when somebody looks:
-/// doing both for each reconcile was a twenty-fifth of the work of a scale-up.
+/// Its series are resolved once, and gauges of the current state are set only at a scrape: doing
+/// both for each reconcile took a twenty-fifth of the time of a scale-up.
 struct ControllerWork {
     adds: prometheus::Counter,
     retries: prometheus::Counter,
@@ -51,11 +51,11 @@ struct ControllerWork {
 
 #[derive(Default)]
 struct WorkInProgress {
-    /// Keys that came less those that were taken. A sum does not care about the order in which
-    /// threads tell; a key may be taken before somebody tells that it came.
+    /// Added keys minus taken keys. A sum does not depend on the order of reports from several
+    /// threads: a key may be taken before its addition is reported.
     depth: i64,
     active: usize,
-    /// How many of the reconciles that run began at a time.
+    /// The number of running reconciles by start time.
     running_by_start: BTreeMap<Timestamp, usize>,
 }
 
@@ -138,12 +138,13 @@ impl fmt::Debug for ControllerWork {
     }
 }
 
-/// What all controllers do. Clones are handles to the same.
+/// The metrics of all controllers. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AllControllerWork(Arc<Mutex<BTreeMap<&'static str, Arc<ControllerWork>>>>);
 
 impl AllControllerWork {
-    /// Gauges are set whenever somebody looks: a reconcile that hangs says nothing by itself.
+    /// Registers a refresher that sets the gauges at each scrape: a hanging reconcile reports
+    /// nothing.
     pub(super) fn register(registry: &Registry, metrics: &CoreMetrics) -> Self {
         let all = Self::default();
         let (shown, metrics) = (all.clone(), metrics.clone());

@@ -8,7 +8,7 @@ use super::gauges::{self, GaugeFamily};
 use super::registry::{MetricOpts, Registry, Stage};
 use super::store::Sample;
 
-/// Labels that all nodes have, before the well-known ones.
+/// Labels of all node metrics, before the well-known ones.
 const FIXED_LABELS: [&str; 3] = ["node_name", "phase", "managed"];
 
 /// Gauges by node and resource.
@@ -89,7 +89,8 @@ impl NodeMetrics {
         }
     }
 
-    /// What identifies a node in these metrics. `label` looks up a label of the Node.
+    /// Returns the labels that identify a node in these metrics. `label` returns a label of the
+    /// Node.
     pub fn series<'a>(
         &self,
         node_name: &str,

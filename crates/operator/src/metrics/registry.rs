@@ -43,7 +43,7 @@ impl Stage {
     }
 }
 
-/// What a metric measures with.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
     /// A number that grows.
@@ -68,14 +68,14 @@ impl MetricType {
     }
 }
 
-/// Name, stage and help of a metric that is to be made.
+/// Name, stage and help of a new metric.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricOpts<'a> {
     /// Its name.
     pub name: &'a str,
     /// How finished it is.
     pub stage: Stage,
-    /// What it says, for a person.
+    /// Its help text for users.
     pub help: &'a str,
 }
 
@@ -92,7 +92,7 @@ pub struct Family {
     pub labels: Vec<String>,
     /// Upper bounds of a histogram.
     pub buckets: Vec<f64>,
-    /// What it says, for a person.
+    /// Its help text for users.
     pub help: String,
 }
 
@@ -128,8 +128,8 @@ impl Registry {
         }))
     }
 
-    /// Whenever somebody looks, this is called first, with the time then: for gauges that change with
-    /// time alone, such as ages.
+    /// Adds a function that each scrape calls first, with the current time. It is for gauges that
+    /// change with time alone, such as ages.
     pub(super) fn add_refresher(&self, refresh: impl Fn(Timestamp) + Send + Sync + 'static) {
         let mut all = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(Box::new(refresh));
@@ -139,7 +139,7 @@ impl Registry {
         self.0.clock.now()
     }
 
-    /// All that was recorded, each by name: gauges, and the others.
+    /// Returns all recorded metrics by name: gauges, and the others.
     fn gather(&self) -> (Vec<GaugeFamily>, Vec<MetricFamily>) {
         let now = self.now();
         let refreshers = self.0.refreshers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,7 +227,7 @@ impl Registry {
         let (name, help, labels) = (name.to_owned(), help.to_owned(), labels.to_vec());
         let family = Family { name, metric_type, stage, labels, buckets, help };
         let mut families = self.0.families.lock().unwrap_or_else(PoisonError::into_inner);
-        // Gauges and others do not know of each other.
+        // The two lists are separate, so both are checked.
         let is_new = families.iter().all(|known| known.name != family.name);
         assert!(is_new, "{}: {VALID}", family.name);
         families.push(family);
@@ -240,8 +240,9 @@ impl Registry {
         all
     }
 
-    /// All that was recorded, in Prometheus' text format. With many pods it is many megabytes, so it
-    /// is nothing for a thread on which others wait. What is recorded meanwhile may be on it or not.
+    /// Returns all recorded metrics in Prometheus' text format. With many pods it is many
+    /// megabytes, so it does not belong on a thread that serves other tasks. Concurrent changes may
+    /// be on it or not.
     pub fn text(&self) -> String {
         let (gauges, others) = self.gather();
         let (mut text, mut gauges) = (String::new(), gauges.iter().peekable());
@@ -256,7 +257,7 @@ impl Registry {
         text
     }
 
-    /// The value of a series: of a counter or gauge its number, of others the count of
+    /// Returns the value of a series: of a counter or gauge its number, of others the count of
     /// observations. All labels have to be named. For tests: it gathers everything.
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let (gauges, others) = self.gather();

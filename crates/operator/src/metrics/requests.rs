@@ -9,7 +9,7 @@ use super::labels::{ApiAnswer, ApiHostAnswer, ApiRequest};
 use crate::client::{CompletedRequest, RequestObserver};
 
 impl Metrics {
-    /// Records every request of a client to a server, which is named by host and port.
+    /// Returns an observer that records requests to this server (host and port).
     pub fn request_observer(&self, host: &str) -> RequestObserver {
         let (metrics, host) = (self.clone(), host.to_owned());
         Arc::new(move |done| metrics.record_request(&host, done))
@@ -38,7 +38,7 @@ impl Metrics {
     }
 }
 
-/// What the path of a request names.
+/// The API resource that a request path names.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct RequestTarget<'a> {
     group: &'a str,
@@ -58,7 +58,7 @@ impl<'a> RequestTarget<'a> {
         };
         let version = parts.next().unwrap_or_default();
         let rest: Vec<&str> = parts.collect();
-        // A namespace is a place, unless it is what is asked for.
+        // A namespace is part of the path, unless it is the requested object.
         let rest = match rest.as_slice() {
             ["namespaces", _, resource @ ..]
                 if !resource.is_empty() && !is_namespace_subresource(resource) =>
@@ -72,7 +72,7 @@ impl<'a> RequestTarget<'a> {
     }
 }
 
-/// Whether it is a part of a namespace itself.
+/// Whether it is a subresource of the namespace itself.
 fn is_namespace_subresource(resource: &[&str]) -> bool {
     matches!(resource, ["status" | "finalize"])
 }

@@ -1,4 +1,4 @@
-//! Runs of the scheduler, as metrics: what is in work, and for how long.
+//! Records running scheduler runs as metrics: their queue depth and age.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::labels::SchedulingRun;
 use super::registry::Gauge;
 use super::{Metrics, Registry};
 
-/// The runs that are known. Clones are handles to the same.
+/// The running and last scheduler runs. Clones share the same state.
 #[derive(Clone)]
 pub(super) struct SchedulingRuns {
     state: Arc<Mutex<State>>,
@@ -23,12 +23,12 @@ pub(super) struct SchedulingRuns {
 struct State {
     /// When runs began that have not ended, by controller and id.
     running: BTreeMap<(&'static str, String), Timestamp>,
-    /// The last run of each controller, which has a depth until the next one.
+    /// The last run of each controller; its depth is shown until the next one.
     last_runs: BTreeMap<&'static str, String>,
 }
 
 impl SchedulingRuns {
-    /// The ages of runs are set whenever somebody looks.
+    /// Registers a refresher that sets the ages of runs at each scrape.
     pub(super) fn register(registry: &Registry, metrics: &CoreMetrics) -> Self {
         let solves = Self {
             state: Arc::default(),
@@ -51,8 +51,7 @@ impl SchedulingRuns {
 }
 
 impl Metrics {
-    /// A run of the scheduler begins, with so many pods to place. It has ended when what this
-    /// returns is dropped.
+    /// Starts a scheduler run with this many pods. It ends when the returned guard is dropped.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "numbers of pods")]
     pub fn start_scheduling_run(
@@ -74,7 +73,7 @@ impl Metrics {
     }
 }
 
-/// A run of the scheduler that has not ended.
+/// A running scheduler run; dropping it ends the run.
 pub struct SchedulingRunGuard {
     scheduling_runs: SchedulingRuns,
     key: (&'static str, String),

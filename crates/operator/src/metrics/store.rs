@@ -1,4 +1,4 @@
-//! Gauge series that belong to objects (spec 40 §8.1, end): what an object no longer has is removed.
+//! Stores the gauge series of objects and removes stale ones (spec 40 §8.1, end).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -69,7 +69,7 @@ impl<K: Ord + Hash + Clone> Store<K> {
         }
     }
 
-    /// Sets new numbers for what an object has, in the order of its last update.
+    /// Sets new values for the series of an object, in the order of its last update.
     pub fn set_values(&self, key: &K, numbers: impl IntoIterator<Item = f64>) {
         let series = self.lock();
         let own = series.get(key).into_iter().flatten();
@@ -102,8 +102,8 @@ impl<K: Ord + Hash + Clone> Store<K> {
     }
 }
 
-/// Sets the samples and removes the series before that are none of them. Most updates change
-/// numbers alone, so a series is looked for at its old place first.
+/// Sets the samples and removes the old series that are not among them. Most updates change numbers
+/// alone, so the search for a series starts at its old position.
 fn replace_series(before: Vec<Series>, samples: Vec<Sample>) -> Vec<Series> {
     let mut old: Vec<Option<Series>> = before.into_iter().map(Some).collect();
     let mut after = Vec::with_capacity(samples.len());

@@ -1,5 +1,5 @@
-//! Summaries: quantiles of what was observed in the last ten minutes, by the injected clock (spec 40
-//! §8.1).
+//! Summaries: quantiles of the observations of the last ten minutes, by the injected clock (spec
+//! 40 §8.1).
 //!
 //! Observations are counted in classes that are 2 % wide, so a quantile is at most 1 % off, and the
 //! memory of a series does not depend on how many there are. Time is cut into slices; a whole slice
@@ -19,9 +19,9 @@ const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 const SLICES: usize = 5;
 const SLICE_SECONDS: i64 = 120;
 
-/// The upper bound of a class is so many times its lower one.
+/// The upper bound of a class as a multiple of its lower bound.
 const CLASS_WIDTH: f64 = 1.02;
-/// What is smaller is in one class. Observations are seconds.
+/// Smaller observations share one class. Observations are in seconds.
 const MIN_OBSERVATION: f64 = 1e-6;
 
 /// A summary for each set of label values. Clones are handles to the same one.
@@ -160,7 +160,7 @@ impl Window {
     }
 }
 
-/// The class of a number. What is no number is in the smallest.
+/// Returns the class of a number. NaN is in the smallest one.
 #[expect(clippy::cast_possible_truncation, reason = "a float's logarithm is small")]
 fn class(number: f64) -> i32 {
     let number = if number > MIN_OBSERVATION { number.min(f64::MAX) } else { MIN_OBSERVATION };

@@ -1,3 +1,5 @@
+//! Tests of core's metrics against the committed list, and of the registry.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,7 +37,7 @@ async fn metrics_match_the_committed_list() {
     assert_eq!(made.len(), list.len());
 }
 
-/// The committed list, with names of bucket sets replaced by their bounds.
+/// Returns the committed list, with names of bucket sets replaced by their bounds.
 fn expected_families() -> Vec<String> {
     let mut sets: BTreeMap<&str, String> = BTreeMap::new();
     let mut list = Vec::new();
@@ -75,8 +77,8 @@ async fn build_info_has_four_labels() {
     assert_eq!(metrics.registry().value("karpenter_build_info", &wanted), Some(1.0), "40/OP-16");
 }
 
-/// Gauges of objects and metrics of conditions exist once somebody records them: without the
-/// controllers that do there are none.
+/// Gauges of objects and metrics of conditions exist once a controller records them: without the
+/// controllers there are none.
 #[tokio::test]
 async fn unrecorded_metrics_are_not_exposed() {
     let metrics = metrics();

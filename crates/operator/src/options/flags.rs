@@ -1,12 +1,12 @@
-//! Flags and environment variables as Go's `flag` package reads them (spec 40 §7.1).
+//! Parses flags and environment variables as Go's `flag` package does (spec 40 §7.1).
 //!
-//! It knows definitions and texts, and no option in particular: core and each provider bring their
-//! own definitions, and make their own data of what is [resolved](resolve()).
+//! It knows definitions and texts, and no option in particular: core and each provider pass their
+//! own definitions, and build their own data from the [resolved](resolve()) options.
 //!
 //! ```text
-//! flag      ──▶ wins; a text that cannot be read is an error
-//! variable  ──▶ counts where no flag is given; a number, boolean or duration that cannot be read
-//!               counts as not set; set to the empty text is set
+//! flag      ──▶ wins; an invalid text is an error
+//! variable  ──▶ counts if the flag is not given; an invalid number, boolean or duration counts as
+//!               not set; set to the empty text is set
 //! default
 //! ```
 
@@ -21,7 +21,7 @@ mod go;
 pub(super) use go::go_bool;
 use go::go_int;
 
-/// One option: how it is given and what it may be.
+/// The definition of one option: flag, environment variable, default and kind.
 #[derive(Clone, Debug)]
 pub struct OptionDefinition {
     /// The name of the flag, without dashes.
@@ -36,7 +36,7 @@ pub struct OptionDefinition {
     pub help: String,
 }
 
-/// What an option's text may be.
+/// The kind of values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// `true` or `false`. The flag alone is `true`, and never takes the next argument.
@@ -56,19 +56,19 @@ pub enum ValueKind {
     Text,
 }
 
-/// What a command line and an environment come to.
+/// The options after parsing a command line and an environment.
 #[derive(Clone, Debug)]
 pub struct ResolvedOptions {
     values: BTreeMap<&'static str, OptionValue>,
-    /// Arguments from the first one that is no flag.
+    /// The arguments from the first one that is no flag.
     pub positional: Vec<String>,
-    /// Whether `-h` or `--help` was given.
+    /// Whether `-h` or `--help` is given.
     pub is_help_requested: bool,
-    /// Variables that count as not set, as they cannot be read; worth a warning.
+    /// Environment variables with invalid values, which count as not set; worth a warning.
     pub ignored_variables: Vec<IgnoredVariable>,
 }
 
-/// A variable that is set to something that cannot be read.
+/// An environment variable with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IgnoredVariable {
     /// Its name.
@@ -81,7 +81,7 @@ pub struct IgnoredVariable {
     pub default: String,
 }
 
-/// A text, and where it came from.
+/// The text of an option and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionValue {
     /// The text.
@@ -91,10 +91,10 @@ pub struct OptionValue {
     env: &'static str,
 }
 
-/// Where a text came from.
+/// The source of an option's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueSource {
-    /// Nobody gave one.
+    /// Neither flag nor variable is given.
     Default,
     /// The environment variable of this name.
     Environment(&'static str),
@@ -112,7 +112,7 @@ impl fmt::Display for ValueSource {
     }
 }
 
-/// Why options cannot be used: one line that names the option, its value and what is allowed.
+/// An error in the options: one line that names the option, its value and the allowed values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
     /// A dash with something after it that cannot be a flag.
@@ -149,12 +149,12 @@ pub enum OptionsError {
         env: &'static str,
         /// The value, and where it came from.
         given: OptionValue,
-        /// What is wrong with it.
+        /// The problem of the value.
         problem: ValueProblem,
     },
 }
 
-/// What is wrong with a value.
+/// The reason why a value is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueProblem {
     /// It is none of the words that are allowed.
@@ -180,7 +180,7 @@ impl OptionValue {
     }
 }
 
-/// Reads arguments, without the program's name, and for what they do not say, the environment.
+/// Parses arguments, without the program's name, with the environment for flags that are not given.
 pub fn resolve(
     definitions: &[OptionDefinition],
     arguments: &[String],
@@ -194,7 +194,7 @@ pub fn resolve(
     })
 }
 
-/// The same, for flags that somebody else has read.
+/// Resolves flags that another parser has read.
 pub fn resolve_flags(
     definitions: &[OptionDefinition],
     mut flags: BTreeMap<&'static str, String>,
@@ -275,7 +275,7 @@ fn parse_arguments(
     Ok((flags, Vec::new(), false))
 }
 
-/// The flag whose name is at most two letters away.
+/// Returns the flag whose name differs in at most two letters.
 fn nearest_flag(definitions: &[OptionDefinition], name: &str) -> Option<&'static str> {
     let distances = definitions
         .iter()
@@ -283,7 +283,7 @@ fn nearest_flag(definitions: &[OptionDefinition], name: &str) -> Option<&'static
     distances.filter(|(distance, _)| *distance <= 2).min().map(|(_, flag)| flag)
 }
 
-/// How many letters have to be added, removed or changed. Long words are far away from all.
+/// Returns how many letters differ (Levenshtein). Long words are far from all others.
 fn edit_distance(a: &str, b: &str) -> usize {
     if b.len() > 64 {
         return usize::MAX;
@@ -364,10 +364,10 @@ impl OptionDefinition {
     }
 }
 
-/// Asking for an option that nobody defined gives nothing, `false` and 0: definitions and their
-/// readers stand side by side, and a test reads every one.
+/// Reading an undefined option returns nothing, `false` and 0: definitions and their readers stand
+/// side by side, and a test reads every one.
 impl ResolvedOptions {
-    /// The value, and where it came from.
+    /// Returns the value of an option and its source.
     pub fn value(&self, flag: &str) -> Option<&OptionValue> {
         self.values.get(flag)
     }

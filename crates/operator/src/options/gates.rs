@@ -28,14 +28,14 @@ pub enum Gate {
     PodDeletionCostManagement,
 }
 
-/// What the registry says about a gate.
+/// A feature gate as the registry lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct GateEntry {
     /// The gate.
     pub gate: Gate,
     /// Its name in `--feature-gates`.
     pub name: &'static str,
-    /// Whether it is on when nobody says anything.
+    /// Whether it is enabled by default.
     pub default: bool,
     /// How finished it is: alpha or beta.
     pub stage: &'static str,
@@ -116,8 +116,8 @@ impl Default for FeatureGates {
 }
 
 impl FeatureGates {
-    /// Reads `Name=bool,…` on top of the defaults. Names that nobody knows are ignored; the last
-    /// of several pairs counts.
+    /// Parses `Name=bool,…` on top of the defaults. Unknown names are ignored; the last of several
+    /// pairs counts.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut gates = Self::default();
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
@@ -132,7 +132,7 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// The names in a text that are no gates, each once.
+    /// Returns the names in a text that are not feature gates, each once.
     pub fn unknown_names(text: &str) -> Vec<&str> {
         let names = text.split(',').filter_map(|pair| Some(pair.split_once('=')?.0.trim()));
         let mut unknown = Vec::new();
@@ -149,7 +149,7 @@ impl FeatureGates {
         GATES.iter().map(|entry| entry.name).collect()
     }
 
-    /// The text that says what the defaults are.
+    /// Returns the text of the defaults.
     pub fn default_text() -> String {
         let mut text = String::new();
         for (index, GateEntry { name, default, .. }) in GATES.iter().enumerate() {
@@ -159,12 +159,12 @@ impl FeatureGates {
         text
     }
 
-    /// Whether the gate is on.
+    /// Whether the feature gate is enabled.
     pub fn is_enabled(&self, gate: Gate) -> bool {
         self.enabled.contains(&gate)
     }
 
-    /// The same gates, but for this one.
+    /// Returns the gates with this one enabled or disabled.
     #[must_use]
     pub fn with_gate(mut self, gate: Gate, is_on: bool) -> Self {
         if is_on {

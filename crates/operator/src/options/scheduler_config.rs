@@ -64,7 +64,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<SpreadConstraint>, String> {
     Ok(constraints.into_iter().map(DefaultConstraint::into_spread).collect())
 }
 
-/// Whether somebody named a file instead of writing what is in it.
+/// Whether the text looks like a file path instead of a configuration.
 pub fn is_path_like(text: &str) -> bool {
     let text = text.trim();
     let is_word = !text.is_empty() && !text.contains(['\n', ':', '{', '[', '"']);
@@ -80,7 +80,7 @@ const DO_NOT_SCHEDULE: &str = "DoNotSchedule";
 const SCHEDULE_ANYWAY: &str = "ScheduleAnyway";
 
 impl DefaultConstraint {
-    /// What is wrong with it, as a text that follows its place.
+    /// Returns an error text that follows the place of the constraint.
     fn check(&self) -> Result<(), String> {
         let Self { topology_key, when_unsatisfiable, .. } = self;
         if self.max_skew <= 0 {

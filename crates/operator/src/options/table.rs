@@ -3,7 +3,7 @@
 use super::flags::{OptionDefinition, ValueKind};
 use super::gates::FeatureGates;
 
-/// Any whole number.
+/// Accepts any integer.
 const ANY_INTEGER: ValueKind = ValueKind::Int { min: i64::MIN, max: i64::MAX };
 const PORT: ValueKind = ValueKind::Int { min: 0, max: 65535 };
 

@@ -1,3 +1,5 @@
+//! Tests of options: defaults, flags, environment variables, gates and errors.
+
 use super::*;
 
 fn environment<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
@@ -150,7 +152,7 @@ fn invalid_environment_variables_are_reported() {
         (&[], ("BATCH_MAX_DURATION", "10"), &["BATCH_MAX_DURATION=10 a duration such as 10s or 1m30s, 0s or longer, 10s"]),
         (&[], ("KUBE_CLIENT_QPS", ""), &[]),
         (&[], ("METRICS_PORT", "1"), &[]),
-        (&["--metrics-port=1"], ("METRICS_PORT", "abc"), &[]), // nobody looks at it
+        (&["--metrics-port=1"], ("METRICS_PORT", "abc"), &[]), // the variable is not read
     ];
     for (arguments, set, wanted) in cases {
         assert_eq!(ignored(arguments, &[set]), wanted, "{arguments:?} {set:?}");

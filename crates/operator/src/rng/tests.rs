@@ -1,3 +1,5 @@
+//! Tests of seeded random numbers: repeatability, forks and distributions.
+
 use std::collections::BTreeSet;
 
 use super::*;

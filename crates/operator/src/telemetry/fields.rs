@@ -17,7 +17,7 @@ use crate::harness::{ReconcileContext, ReconcileError, with_reconcile_context};
 /// Marks a text that is JSON. No text of ours begins with it.
 const JSON_MARK: &str = "\u{1e}json:";
 
-/// A value that a record shows as JSON: `nodes = ?json(&list)`.
+/// A value that is logged as JSON: `nodes = ?json(&list)`.
 pub struct JsonField(String);
 
 /// A value that a record shows as JSON: `nodes = ?json(&list)`. What cannot be JSON is null.
@@ -31,8 +31,8 @@ impl fmt::Debug for JsonField {
     }
 }
 
-/// The fields of a span or an event, in their order. Every reconcile has a span, and most have
-/// nothing to say: so names are not copied before somebody does.
+/// The fields of a span or an event, in their order. Every reconcile has a span, and most log
+/// nothing: so names are not copied before a record needs them.
 #[derive(Debug, Default)]
 pub(super) struct LogFields(Vec<(Cow<'static, str>, Value)>);
 
@@ -65,7 +65,7 @@ impl LogFields {
         self.set(name, object_value(name, value.into()));
     }
 
-    /// The last value of a name counts.
+    /// Sets a field; the last value of a name counts.
     fn set(&mut self, name: &'static str, value: Value) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => *known = value,
@@ -133,7 +133,7 @@ fn error_values(error: &(dyn Error + 'static)) -> Vec<(String, Value)> {
     values.into_iter().map(one).collect()
 }
 
-/// Objects are written as such: a key with a capital names a kind.
+/// Returns a value as JSON; a key with a capital letter names an object.
 fn object_value(key: &str, value: Value) -> Value {
     match value {
         Value::String(text) if key.starts_with(|c: char| c.is_ascii_uppercase()) => object(&text),
@@ -151,11 +151,11 @@ fn object(text: &str) -> Value {
     Value::Object(object)
 }
 
-/// What a record says, for who listens to logs in place of reading them.
+/// A log record with its fields, for log layers.
 pub struct LogRecord(LogLine);
 
 impl LogRecord {
-    /// What the event says, and which reconcile says it.
+    /// Creates a record from an event and its reconcile context.
     pub fn from_event(event: &Event<'_>) -> Self {
         let mut line = LogLine(Map::new());
         if let Some(reconcile) = with_reconcile_context(LogFields::of_reconcile) {
@@ -172,7 +172,7 @@ impl LogRecord {
         self.0.text_of("message")
     }
 
-    /// The value of a field as text, an object as `namespace/name`.
+    /// Returns a field as text; an object as `namespace/name`.
     pub fn field(&self, key: &str) -> Option<String> {
         self.0.0.get(key).map(plain_text)
     }
@@ -191,10 +191,10 @@ impl fmt::Debug for LogRecord {
     }
 }
 
-/// A record that is being put together.
+/// A log record as an ordered JSON object.
 pub(super) struct LogLine(Map<String, Value>);
 
-/// What is not shown to people: what they see anyway, and what only machines compare.
+/// Fields that the terminal output hides: shown elsewhere, or only for programs.
 const HIDDEN_FIELDS: [&str; 10] = [
     "level",
     "time",
@@ -208,7 +208,7 @@ const HIDDEN_FIELDS: [&str; 10] = [
     "reconcileID",
 ];
 
-/// A text without quotes, an object as `namespace/name`, all else as JSON.
+/// Returns a text without quotes, an object as `namespace/name`, others as JSON.
 fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -243,7 +243,8 @@ impl LogLine {
         self.0.insert("caller".to_owned(), format!("{}:{number}", place.join("/")).into());
     }
 
-    /// What a span says, with the object of a reconcile in the form in which others refer to it.
+    /// Adds the fields of a span, with the object of a reconcile in the form of other object
+    /// fields.
     pub(super) fn context(&mut self, span: &LogFields) {
         let kind = span.text("controllerKind");
         for (key, value) in &span.0 {

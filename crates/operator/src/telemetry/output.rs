@@ -14,7 +14,7 @@ pub struct OutputError {
     error: io::Error,
 }
 
-/// All outputs.
+/// All log outputs.
 pub(super) struct LogOutput {
     records: Vec<Destination>,
     failures: Vec<Destination>,
@@ -64,7 +64,7 @@ impl LogOutput {
         (Self { records: vec![place], failures: Vec::new() }, bytes)
     }
 
-    /// Writes a record everywhere. A place that fails is told about; nothing else can be done.
+    /// Writes a record to every output. A failing output is reported; nothing else can be done.
     pub(super) fn write(&mut self, line: &LogLine) {
         for place in &mut self.records {
             let text = if place.is_terminal() { line.text() } else { line.json() };

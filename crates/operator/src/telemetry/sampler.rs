@@ -1,5 +1,5 @@
-//! What a flood leaves of itself: of each text and level, the first hundred in a second and then
-//! every hundredth.
+//! Samples log records: of each text and level, the first hundred in a second and then every
+//! hundredth are written.
 
 use std::collections::BTreeMap;
 

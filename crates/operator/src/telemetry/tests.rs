@@ -1,3 +1,5 @@
+//! Tests of log records: keys, levels, fields, sampling and outputs.
+
 use std::error::Error;
 
 use jiff::Timestamp;
@@ -7,7 +9,7 @@ use tracing::{debug, error, info, info_span, trace, warn};
 use super::*;
 use crate::harness::ReconcileError;
 
-/// A clock that stands.
+/// A clock that always returns the same time.
 #[derive(Debug)]
 struct FixedClock;
 
@@ -34,7 +36,7 @@ fn config(level: LogLevel, commit: Option<&str>) -> LogConfig {
     }
 }
 
-/// What is logged by the function.
+/// Returns the records that the function logs.
 fn logged_records(level: LogLevel, commit: Option<&str>, log: impl FnOnce()) -> Vec<Value> {
     let config = config(level, commit);
     let (output, memory) = LogOutput::memory();
@@ -112,7 +114,7 @@ fn records_of_other_crates_are_logged_at_debug_level_only() {
     let all = || {
         info!(target: "hyper", "info of others");
         warn!(target: "kube_runtime::watcher", "warn of others");
-        // What the client says again and again while the API server is out of reach.
+        // The client repeats this error while the API server is out of reach.
         error!(target: "kube_client::client::builder", "failed with error client error (Connect)");
         error!("cannot list or watch");
     };

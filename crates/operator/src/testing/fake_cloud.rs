@@ -26,24 +26,23 @@ mod tests;
 
 const NODE_CLASS_GROUP: &str = "karpenter.test.sh";
 
-/// A cloud that launches what it is asked for at once, remembers who called, and fails when told.
+/// A cloud provider for tests: launches at once, records calls, and fails on request.
 ///
-/// It starts with the types of [`testing::default_types`] for every pool, and with one repair policy
-/// for the condition `BadNode`.
+/// It starts with the types of [`testing::default_types`] for every pool, and with one repair
+/// policy for the condition `BadNode`.
 pub struct FakeCloud {
     provider_labels: ProviderLabels,
     state: Mutex<State>,
 }
 
-/// The calls that a [`FakeCloud`] got, oldest first. Those that failed because a test said so are
-/// not in it.
+/// The calls that a [`FakeCloud`] received, oldest first. It omits those that failed by injection.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedCalls {
     /// Claims to launch.
     pub create: Vec<NodeClaim>,
     /// Claims to end.
     pub delete: Vec<NodeClaim>,
-    /// Provider ids that were looked for.
+    /// The requested provider ids.
     pub get: Vec<String>,
     /// Claims to restart, with the id of the operation.
     pub reboot: Vec<(NodeClaim, String)>,
@@ -125,12 +124,12 @@ impl FakeCloud {
         self.state().types_by_pool.insert(pool.to_owned(), types);
     }
 
-    /// From now on the types of the pool cannot be told.
+    /// Lets the pool's instance types fail from now on.
     pub fn fail_pool(&self, pool: &str, error: impl Fn() -> CloudError + Send + Sync + 'static) {
         self.state().errors_by_pool.insert(pool.to_owned(), Arc::new(error));
     }
 
-    /// The types of the pool can be told again.
+    /// Lets the pool's instance types succeed again.
     pub fn clear_pool_error(&self, pool: &str) {
         self.state().errors_by_pool.remove(pool);
     }
@@ -170,7 +169,7 @@ impl FakeCloud {
         self.state().drift = reason.map(str::to_owned);
     }
 
-    /// The terminationGracePeriod of claims whose pool has none.
+    /// Sets the terminationGracePeriod of claims whose pool has none.
     pub fn set_default_termination_grace_period(&self, period: Duration) {
         self.state().default_termination_grace_period = Some(period);
     }
@@ -241,8 +240,8 @@ impl FakeCloud {
         Ok(launched)
     }
 
-    /// The cheapest type that fits, the first of equals, and of it a reservation with room or else
-    /// the first offering; as positions.
+    /// Returns the first cheapest type that fits and its offering, as positions. A reservation with
+    /// free capacity wins, else the first offering.
     fn select_offering(
         &self,
         node_claim: &NodeClaim,
@@ -287,7 +286,7 @@ impl State {
         }
     }
 
-    /// One instance less is left in the reservation. It stays available when it is full.
+    /// Takes one instance from the reservation. It stays available when it is full.
     fn consume_reservation(
         &mut self,
         pool: &str,

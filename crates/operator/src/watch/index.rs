@@ -45,13 +45,13 @@ impl<K> Index<K>
 where
     K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// An index by what `value` says; an object without one is in it nowhere.
+    /// Creates an index by the result of `value`; objects without one are not in it.
     pub fn new(informer: &Informer<K>, value: fn(&K) -> Option<&str>) -> Self {
         let keys: Arc<Mutex<IndexKeys>> = Arc::default();
         let (shared, read) = (keys.clone(), informer.downgrade());
         let subscription = informer.subscribe(move |change| {
-            // Read anew under the lock: changes may come out of order, and the last one to get here
-            // has to leave what is true now.
+            // Read again under the lock: changes may arrive out of order, and the last one to get
+            // here has to write the current value.
             let mut keys = lock(&shared);
             let object = read.get(&change.key);
             keys.set(&change.key, object.as_ref().and_then(|object| value(object)));

@@ -1,8 +1,8 @@
-//! Who is told of changes, and for how long.
+//! Subscriptions: which functions receive an informer's changes, and for how long.
 //!
-//! A subscriber is kept by the informer that it listens to. What holds that informer in turn, as all
-//! controllers do, would keep itself alive for ever, so it either ends its [`Subscription`] or holds
-//! a [`WeakInformer`].
+//! An informer keeps its subscribers. A subscriber that holds the informer in turn, as all
+//! controllers do, would keep itself alive for ever, so it either ends its [`Subscription`] or
+//! holds a [`WeakInformer`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use kube::Resource;
 
 use super::{Change, Informer, ObjectKey, State, lock};
 
-/// Is told every change.
+/// Receives every change.
 type Subscriber<K> = Arc<dyn Fn(&Change<K>) + Send + Sync>;
 
 /// In the order in which they came.
@@ -72,10 +72,11 @@ impl<K> Informer<K>
 where
     K: Resource + Clone + fmt::Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Hands every change over from now on, and what is known already as new, in the order of the
-    /// subscriptions. It is called where the change is made, so it must be quick, and it may read
-    /// the informer but not write to it. While writers [teach](Self::apply_write_result) the informer on other
-    /// threads, changes of one object may come out of order: who keeps something reads it anew.
+    /// Passes every later change to the subscriber, and first the known objects as new, in the
+    /// order of the subscriptions. The informer calls it where the change is made, so it must be
+    /// quick, and it may read the informer but not write to it. While writers
+    /// [apply](Self::apply_write_result) their results on other threads, changes of one object may
+    /// arrive out of order: a subscriber that stores an object reads it again.
     pub fn subscribe(
         &self,
         subscriber: impl Fn(&Change<K>) + Send + Sync + 'static,
@@ -113,7 +114,7 @@ where
     }
 }
 
-/// Reads an informer for as long as somebody else has it.
+/// Reads an informer for as long as another owner holds it.
 pub struct WeakInformer<K>(Weak<Mutex<State<K>>>);
 
 impl<K> WeakInformer<K> {
@@ -122,7 +123,7 @@ impl<K> WeakInformer<K> {
         lock(&*self.0.upgrade()?).objects.get(key).cloned()
     }
 
-    /// Whether somebody still has the informer.
+    /// Whether another owner still holds the informer.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }

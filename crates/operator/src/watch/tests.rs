@@ -1,3 +1,5 @@
+//! Tests of informers: list, watch, resume, relist, selectors and subscriptions.
+
 use std::collections::VecDeque;
 use std::future;
 
@@ -12,8 +14,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::clock::TokioClock;
 
-/// An API that answers what it is told, in order, and then not at all. It notes what was asked, and
-/// how many seconds after the start.
+/// An API that returns scripted responses in order, and then none. It records each request with the
+/// seconds since the start.
 #[derive(Clone, Default)]
 struct ScriptedApi {
     responses: Arc<Mutex<VecDeque<(u16, String)>>>,
@@ -79,13 +81,13 @@ fn watch(events: &[(&str, Value)]) -> (u16, String) {
     (200, lines.collect())
 }
 
-/// Runs the feed until it waits for an answer that does not come.
+/// Runs the informer until it waits for a response that does not arrive.
 async fn run(informer: &Informer<ConfigMap>) {
     let (feed, end) = (informer.run(), informer.clock.sleep(Duration::from_mins(1)));
     select(Box::pin(feed), end).await;
 }
 
-/// `name@version`, or `name gone`.
+/// Returns the changes as `name@version`, or `name gone`.
 fn drain_changes(informer: &Informer<ConfigMap>) -> Vec<String> {
     let changes = informer.take_changes().into_iter().map(|change| match change.after {
         Some(object) => format!("{}@{}", change.key.name, resource_version(object.as_ref())),

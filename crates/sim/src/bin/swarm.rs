@@ -24,7 +24,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 /// A world that takes longer than this hangs, also on a machine that has much else to do.
 const STUCK: SignedDuration = SignedDuration::from_mins(30);
 
-/// How often to look for worlds that hang.
+/// The interval between two checks for worlds that hang.
 const STUCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Runs a simulated day in each of many worlds, with faults, and checks what must always hold.
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Nobody to read it is no reason to stop.
+/// Prints a line; a closed stdout does not stop the swarm.
 fn print(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

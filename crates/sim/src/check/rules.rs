@@ -1,4 +1,4 @@
-//! The rules, each a function over facts.
+//! The rules, each a function of a world snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use karpenter_operator::watch::ObjectKey;
 const DISRUPTION_TARGET: &str = "DisruptionTarget";
 const EVICTED: &str = "EvictionByEvictionAPI";
 
-/// What holds at every moment.
+/// Returns violations of the rules that hold at every moment.
 pub fn immediate_violations(snapshot: &WorldSnapshot) -> Vec<Violation> {
     let pods: Vec<PodInfo> = active(snapshot).map(PodInfo::read).collect();
     let mut found = overcommitted_nodes(snapshot, &pods);
@@ -24,7 +24,7 @@ pub fn immediate_violations(snapshot: &WorldSnapshot) -> Vec<Violation> {
     found
 }
 
-/// Pods that take room: those that have not ended.
+/// Returns the pods that use capacity: those that have not ended.
 fn active(snapshot: &WorldSnapshot) -> impl Iterator<Item = &WirePod> {
     snapshot.pods.iter().filter(|pod| !matches!(phase(pod), "Succeeded" | "Failed"))
 }
@@ -33,7 +33,7 @@ fn phase(pod: &WirePod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Nodes whose pods ask for more than there is.
+/// Reports nodes whose pods request more than the node has.
 fn overcommitted_nodes(snapshot: &WorldSnapshot, pods: &[PodInfo]) -> Vec<Violation> {
     let mut on_node: BTreeMap<&str, Vec<&PodInfo>> = BTreeMap::new();
     for pod in pods {
@@ -54,7 +54,7 @@ fn overcommitted_nodes(snapshot: &WorldSnapshot, pods: &[PodInfo]) -> Vec<Violat
     found
 }
 
-/// Pods in one domain with others that their required anti-affinity keeps away.
+/// Reports pods in one domain with pods that their required anti-affinity excludes.
 fn anti_affinity_violations(snapshot: &WorldSnapshot, pods: &[PodInfo]) -> Vec<Violation> {
     let nodes: BTreeMap<String, &Labels> = snapshot
         .nodes
@@ -66,7 +66,7 @@ fn anti_affinity_violations(snapshot: &WorldSnapshot, pods: &[PodInfo]) -> Vec<V
         .map(|namespace| (namespace.name_any(), namespace.labels()))
         .collect();
     let domain = |pod: &PodInfo, key: &str| nodes.get(pod.node.as_deref()?)?.get(key).cloned();
-    // Which pods are in a domain of a key; made when the first pod asks by it.
+    // The pods in each domain of a key, computed when the first pod uses the key.
     let mut by_key: BTreeMap<&str, BTreeMap<String, Vec<&PodInfo>>> = BTreeMap::new();
     let mut found = Vec::new();
     for pod in pods {
@@ -97,8 +97,9 @@ fn anti_affinity_violations(snapshot: &WorldSnapshot, pods: &[PodInfo]) -> Vec<V
     found
 }
 
-/// Pods that were bound since the last look to a node that was closed to them all the time between.
-/// A node that has changed meanwhile may have been open.
+/// Reports pods bound since the last check to a node that rejects them.
+/// A node whose labels or taints have changed since then does not count: it may have accepted the
+/// pod in between.
 pub fn wrongly_bound_pods(before: &WorldSnapshot, snapshot: &WorldSnapshot) -> Vec<Violation> {
     let was_bound: BTreeSet<(ObjectKey, Option<String>)> =
         before.pods.iter().filter(|pod| node_of(pod).is_some()).map(identity).collect();
@@ -110,7 +111,7 @@ pub fn wrongly_bound_pods(before: &WorldSnapshot, snapshot: &WorldSnapshot) -> V
     for pod in active(snapshot).filter(|pod| !was_bound.contains(&identity(pod))) {
         let Some(name) = node_of(pod) else { continue };
         let (Some(node), old) = (new.get(name), old.get(name)) else { continue };
-        let why = match audit::label_or_taint_rejection(&PodInfo::read(pod), node) {
+        let reason = match audit::label_or_taint_rejection(&PodInfo::read(pod), node) {
             Some(RejectionReason::NodeAffinity)
                 if old.is_none_or(|old| old.labels() == node.labels()) =>
             {
@@ -131,7 +132,7 @@ pub fn wrongly_bound_pods(before: &WorldSnapshot, snapshot: &WorldSnapshot) -> V
         found.push(Violation::PodNotAllowedOnNode {
             pod: ObjectKey::of(pod),
             node: name.to_owned(),
-            reason: why,
+            reason,
         });
     }
     found
@@ -172,10 +173,11 @@ pub struct Allowance {
     pub desired: i64,
 }
 
-/// Budgets of which more healthy pods are being evicted at once than they have allowed at any time
-/// since the first of those was (`allowances` remembers that from look to look), while those that
-/// stay are fewer than it ever asked for in that time. Pods that take long to end may be many: others
-/// run in their place. An app that is scaled up has too few pods for a while.
+/// Reports budgets of which more healthy pods are being evicted than they allow.
+/// Allowed is the most that the budget has allowed since the first of these evictions (`allowances`
+/// keeps it between checks). It counts only while fewer pods stay than the budget has required in
+/// that time: pods that take long to end may be many, and others run in their place. An app that is
+/// scaled up has too few pods for a while.
 pub fn exceeded_budgets(
     snapshot: &WorldSnapshot,
     allowances: &mut BTreeMap<ObjectKey, Allowance>,
@@ -216,14 +218,14 @@ pub fn exceeded_budgets(
     found
 }
 
-/// Whether a healthy pod is going because the eviction API was asked.
+/// Returns whether a healthy pod is terminating because of the eviction API.
 fn is_evicted(pod: &WirePod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
         && has_true_condition(pod, DISRUPTION_TARGET, Some(EVICTED))
         && has_true_condition(pod, "Ready", None)
 }
 
-/// Whether the pod has a condition that is true, for this reason if one is given.
+/// Returns whether the pod has this true condition, with this reason if given.
 fn has_true_condition(pod: &WirePod, kind: &str, reason: Option<&str>) -> bool {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     conditions.into_iter().any(|condition| {

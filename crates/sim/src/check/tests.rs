@@ -1,3 +1,5 @@
+//! Tests of the rules and the checker on hand-made world snapshots.
+
 use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What becomes of single instances: lost at some time, or there but never heard of.
+//! Tracks faulty instances: lost after some time, or never registered as a node.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,28 +9,29 @@ use kube::ResourceExt as _;
 
 use super::provider_id;
 
-/// The instances that something is wrong with, by provider id, until somebody ends them.
+/// The faults of instances by provider id, until the instances are deleted.
 #[derive(Debug, Default)]
 pub(super) struct InstanceFaults(Mutex<BTreeMap<String, InstanceFault>>);
 
 #[derive(Debug)]
 enum InstanceFault {
-    /// It is gone from this time on.
+    /// The instance is gone from this time on.
     Lost { at: Timestamp, is_silenced: bool },
-    /// Its node never appears. The provider has ended it; others still see it, as it was launched,
-    /// for as long as the claim is there that it was launched for.
+    /// The node of the instance never appears.
+    /// The provider has deleted the instance; callers see it as it was launched for as long as its
+    /// NodeClaim exists.
     NeverRegisters { launched: Box<NodeClaim>, owner: Owner },
 }
 
 /// Name and uid of a NodeClaim.
 pub(super) type Owner = (String, Option<String>);
 
-/// The claim, as fates know it.
+/// Returns the name and uid of a claim.
 pub(super) fn owner(claim: &NodeClaim) -> Owner {
     (claim.name_any(), claim.metadata.uid.clone())
 }
 
-/// What somebody sees of an instance.
+/// An instance as the faulty cloud returns it to callers.
 #[derive(Debug)]
 pub(super) enum InstanceView {
     Unchanged,
@@ -48,20 +49,20 @@ impl InstanceFaults {
         self.lock().insert(id.to_owned(), InstanceFault::NeverRegisters { launched, owner });
     }
 
-    /// Whether there is any whose node never appears.
+    /// Returns whether some instance never registers as a node.
     pub(super) fn has_never_registering(&self) -> bool {
-        self.lock().values().any(|fate| matches!(fate, InstanceFault::NeverRegisters { .. }))
+        self.lock().values().any(|fault| matches!(fault, InstanceFault::NeverRegisters { .. }))
     }
 
-    /// Forgets hidden instances of claims that are gone, as clouds clear away what nobody owns.
+    /// Removes never-registering instances whose NodeClaims are gone, as clouds do.
     pub(super) fn remove_never_registering_except(&self, claims: &[Owner]) {
-        self.lock().retain(|_, fate| match fate {
+        self.lock().retain(|_, fault| match fault {
             InstanceFault::NeverRegisters { owner, .. } => claims.contains(owner),
             InstanceFault::Lost { .. } => true,
         });
     }
 
-    /// Whether nothing has been decided about it.
+    /// Returns whether the instance has an id and no fault yet.
     pub(super) fn is_new(&self, id: &str) -> bool {
         !id.is_empty() && !self.lock().contains_key(id)
     }
@@ -76,21 +77,21 @@ impl InstanceFaults {
         }
     }
 
-    /// The instances of the provider as others see them, by provider id.
+    /// Returns the provider's instances as callers see them, sorted by provider id.
     pub(super) fn visible_instances(
         &self,
         found: Vec<NodeClaim>,
         now: Timestamp,
     ) -> Vec<NodeClaim> {
-        let fates = self.lock();
+        let faults = self.lock();
         let is_lost = |claim: &NodeClaim| {
-            let fate = provider_id(claim).and_then(|id| fates.get(id));
-            matches!(fate, Some(InstanceFault::Lost { at, .. }) if *at <= now)
+            let fault = provider_id(claim).and_then(|id| faults.get(id));
+            matches!(fault, Some(InstanceFault::Lost { at, .. }) if *at <= now)
         };
         let mut seen: Vec<NodeClaim> = found.into_iter().filter(|claim| !is_lost(claim)).collect();
-        for (id, fate) in &*fates {
+        for (id, fault) in &*faults {
             // One whose node has come after all is seen already.
-            if let InstanceFault::NeverRegisters { launched, .. } = fate
+            if let InstanceFault::NeverRegisters { launched, .. } = fault
                 && !seen.iter().any(|claim| provider_id(claim) == Some(id))
             {
                 seen.push((**launched).clone());
@@ -100,17 +101,17 @@ impl InstanceFaults {
         seen
     }
 
-    /// It is ended. Whether it was gone before.
+    /// Removes the fault of a deleted instance; returns whether it was lost before.
     pub(super) fn forget(&self, id: &str, now: Timestamp) -> bool {
-        let fate = self.lock().remove(id);
-        matches!(fate, Some(InstanceFault::Lost { at, .. }) if at <= now)
+        let fault = self.lock().remove(id);
+        matches!(fault, Some(InstanceFault::Lost { at, .. }) if at <= now)
     }
 
-    /// Those that are lost, and whose kubelets still speak.
+    /// Returns the ids of lost instances whose kubelets still report.
     pub(super) fn lost_with_speaking_kubelet(&self, now: Timestamp) -> Vec<String> {
-        let fates = self.lock();
-        let speaking = fates.iter().filter(
-            |(_, fate)| matches!(fate, InstanceFault::Lost { at, is_silenced: false } if *at <= now),
+        let faults = self.lock();
+        let speaking = faults.iter().filter(
+            |(_, kind)| matches!(kind, InstanceFault::Lost { at, is_silenced: false } if *at <= now),
         );
         speaking.map(|(id, _)| id.clone()).collect()
     }
@@ -126,8 +127,8 @@ impl InstanceFaults {
     }
 }
 
-/// The instance as that of a claim which nobody has: ending it must not touch the real claim, which
-/// some providers delete as well.
+/// Returns the instance under the name and uid of an unknown claim.
+/// Deleting it must not touch the real claim, which some providers delete as well.
 pub(super) fn with_unknown_claim(launched: &NodeClaim) -> NodeClaim {
     let mut claim = launched.clone();
     claim.metadata.name = Some(format!("nobody-{}", launched.name_any()));

@@ -1,4 +1,4 @@
-//! Prices that have changed: seen in the catalogue, and minded by launches.
+//! Applies changed prices to the catalog that the product sees and launches use.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 use super::shortage::offering_matches;
 
-/// Offerings whose price is another than usual. Texts are patterns in which `*` stands for anything.
+/// Offerings with a changed price. Texts are patterns in which `*` stands for anything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceChange {
     pub instance_type: String,
@@ -26,7 +26,7 @@ impl PriceChange {
     }
 }
 
-/// The types at the prices of the moment.
+/// Returns the instance types with their prices changed.
 pub(super) fn apply_price_changes(types: InstanceTypes, changes: &[PriceChange]) -> InstanceTypes {
     if changes.is_empty() {
         return types;
@@ -43,7 +43,7 @@ pub(super) fn apply_price_changes(types: InstanceTypes, changes: &[PriceChange])
     types.iter().map(priced).collect()
 }
 
-/// What the instance of a claim costs per hour; none if it is not known what it is.
+/// Returns the hourly price of a claim's instance; `None` if it is unknown.
 pub(super) fn hourly_price(node_claim: &NodeClaim, types: &InstanceTypes) -> Option<f64> {
     let label = |key| node_claim.labels().get(key).map(String::as_str);
     let (name, zone, capacity_type) =

@@ -1,4 +1,4 @@
-//! Offerings that there is nothing left of: marked in the catalogue, and avoided by launches.
+//! Offerings without capacity: marked unavailable in the catalog, avoided by launches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +51,8 @@ impl Shortage {
     }
 }
 
-/// Whether patterns of a type, a zone and a capacity type are those of an offering. One that leaves
-/// it open is meant: a part of it is.
+/// Returns whether the type, zone and capacity type patterns match an offering.
+/// An offering that leaves a zone or capacity type open matches every pattern of it.
 pub(super) fn offering_matches(
     patterns: [&str; 3],
     instance_type: &str,
@@ -86,7 +86,7 @@ pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     text.ends_with(end)
 }
 
-/// A list of types with the prices of the moment and the offerings marked that are short.
+/// Instance types with current prices and short offerings marked unavailable.
 #[derive(Debug)]
 pub(super) struct AdjustedTypes {
     source: InstanceTypes,
@@ -96,7 +96,11 @@ pub(super) struct AdjustedTypes {
 }
 
 impl AdjustedTypes {
-    pub(super) fn new(of: InstanceTypes, short: Vec<Shortage>, prices: Vec<PriceChange>) -> Self {
+    pub(super) fn new(
+        source: InstanceTypes,
+        short: Vec<Shortage>,
+        prices: Vec<PriceChange>,
+    ) -> Self {
         let mark = |known: &Arc<InstanceType>| {
             if !known.offerings.iter().any(|o| o.available && is_short(&short, known, o)) {
                 return Arc::clone(known);
@@ -107,8 +111,9 @@ impl AdjustedTypes {
             }
             Arc::new(marked)
         };
-        let types = price::apply_price_changes(Arc::clone(&of), &prices).iter().map(mark).collect();
-        Self { source: of, short, prices, types }
+        let types =
+            price::apply_price_changes(Arc::clone(&source), &prices).iter().map(mark).collect();
+        Self { source, short, prices, types }
     }
 
     pub(super) fn is_current(

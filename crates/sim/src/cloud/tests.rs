@@ -1,3 +1,5 @@
+//! Tests of the faulty cloud: shortages, prices, delays, lost instances and failed calls.
+
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
@@ -269,7 +271,7 @@ async fn calls_beyond_the_concurrency_limit_are_rejected() {
     assert!(test.cloud.list().await.is_ok(), "when they are over there is room");
 }
 
-/// What goes wrong in a while with many claims.
+/// Returns the journal of faults after launching many claims under this seed.
 async fn faults_for_seed(seed: u64) -> Vec<String> {
     let test = Test::new(seed);
     let slow = RandomDelay { rate: 0.2, by: Duration::from_secs(1) };

@@ -1,4 +1,4 @@
-//! What a call is, and what happens to it. No waiting and no API here.
+//! Describes an API call and draws its fault, without waiting or sending anything.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use karpenter_operator::rng::SeededRng;
 
 use super::ApiFaults;
 
-/// What a client that is told to come back later has to wait, at least.
+/// The seconds of Retry-After in a rejection.
 const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// A call, as far as faults look at it.
+/// An API call with the fields that faults depend on.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     method: Method,
@@ -65,7 +65,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// What happens to a call.
+/// The fault drawn for one call.
 #[derive(Debug, Default)]
 pub(super) struct DrawnFault {
     pub(super) result: CallResult,
@@ -74,14 +74,14 @@ pub(super) struct DrawnFault {
 
 #[derive(Debug, Default)]
 pub(super) enum CallResult {
-    /// It is answered.
+    /// The call returns its response.
     #[default]
     Respond,
-    /// It is refused, and has no effect.
+    /// The call is rejected without any effect.
     Reject(&'static str, Box<StatusError>),
-    /// It happens, and nobody hears of it.
+    /// The call takes effect, but its response is lost.
     LoseResponse,
-    /// It may happen, and is given up.
+    /// The call times out; it may have taken effect.
     Timeout { is_executed: bool, by: TimeoutSide },
 }
 
@@ -91,7 +91,7 @@ pub(super) enum TimeoutSide {
     Client,
 }
 
-/// Where a slow call is slow.
+/// The side on which a slow call is delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DelayPoint {
     Request,
@@ -99,8 +99,9 @@ pub(super) enum DelayPoint {
 }
 
 impl DrawnFault {
-    /// Draws the same numbers whatever the rates are: the fate of a call under one rate does not
-    /// depend on the others.
+    /// Draws the fault of a call.
+    /// It draws the same numbers whatever the rates are, so that one rate does not change the
+    /// faults of the others.
     pub(super) fn draw(call: &Call, faults: &ApiFaults, rng: &mut SeededRng) -> Self {
         let mut happens = |rate| rng.random_bool(rate);
         let is_late = happens(faults.slow.rate);
@@ -110,7 +111,7 @@ impl DrawnFault {
         let is_expired = happens(faults.expired) && call.is_watch && call.has_version;
         let is_conflict = happens(faults.conflicts) && call.is_update();
         let (first, second, which) = (happens(0.5), happens(0.5), rng.range(0..3));
-        let end = if is_timeout {
+        let result = if is_timeout {
             let by = if second { TimeoutSide::Server } else { TimeoutSide::Client };
             CallResult::Timeout { is_executed: first, by }
         } else if is_lost {
@@ -127,7 +128,7 @@ impl DrawnFault {
         };
         let slow =
             is_late.then_some(if first { DelayPoint::Request } else { DelayPoint::Response });
-        Self { result: end, slow }
+        Self { result, slow }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The layer between a client and the API.
+//! The layer that injects faults between a client and the API.
 
 use std::error::Error;
 use std::fmt;
@@ -71,7 +71,7 @@ impl<S> tower::Layer<S> for ApiFaultLayer {
     }
 }
 
-/// A service with faults; see [`ApiFaultLayer`].
+/// A service that injects faults; see [`ApiFaultLayer`].
 #[derive(Debug, Clone)]
 pub struct FaultyService<S> {
     inner: S,
@@ -95,35 +95,36 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The one that was asked whether it is ready is the one to call.
+        // Call the service that has been polled for readiness, not its clone.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         let shared = Arc::clone(&self.layer.0);
         let call = Call::of(&request);
-        let (fate, rng) = shared.draw_fault(&call);
+        let (drawn, rng) = shared.draw_fault(&call);
         Box::pin(async move {
             let send = async move { inner.call(request).await.map_err(Into::into) };
-            shared.answer(call, fate, rng, send).await
+            shared.answer(call, drawn, rng, send).await
         })
     }
 }
 
 impl LayerState {
-    /// What happens to the next call, and where the faults of its answer are drawn from.
+    /// Draws the fault of the next call; returns it with its random source.
+    /// The faults of a watch response are drawn from that source.
     fn draw_fault(&self, call: &Call) -> (DrawnFault, SeededRng) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let mut rng = self.rng.fork(&number.to_string());
-        let fate = match self.switch.active_faults() {
+        let drawn = match self.switch.active_faults() {
             Some(on) => DrawnFault::draw(call, &on.faults, &mut rng),
             None => DrawnFault::default(),
         };
-        (fate, rng.fork("watch"))
+        (drawn, rng.fork("watch"))
     }
 
     async fn answer<B>(
         self: Arc<Self>,
         call: Call,
-        fate: DrawnFault,
+        drawn: DrawnFault,
         rng: SeededRng,
         send: impl Future<Output = Result<Response<B>, BoxError>> + Send,
     ) -> Result<Response<ResponseBody>, BoxError>
@@ -131,18 +132,18 @@ impl LayerState {
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        if fate.slow == Some(DelayPoint::Request) {
+        if drawn.slow == Some(DelayPoint::Request) {
             self.delay_call(&call).await;
         }
-        match fate.result {
+        match drawn.result {
             CallResult::Reject(fault, failure) => {
                 self.journal.record(fault, call.to_string());
                 return Ok(rejection_response(&failure));
             }
-            CallResult::Timeout { is_executed: happens, by } => {
-                let fault = if happens { "no answer" } else { "not heard" };
+            CallResult::Timeout { is_executed, by } => {
+                let fault = if is_executed { "no answer" } else { "not heard" };
                 self.journal.record(fault, call.to_string());
-                if happens {
+                if is_executed {
                     drop(send.await?);
                 }
                 return self.give_up(by).await;
@@ -150,10 +151,10 @@ impl LayerState {
             CallResult::Respond | CallResult::LoseResponse => {}
         }
         let response = send.await?;
-        if fate.slow == Some(DelayPoint::Response) {
+        if drawn.slow == Some(DelayPoint::Response) {
             self.delay_call(&call).await;
         }
-        if matches!(fate.result, CallResult::LoseResponse) {
+        if matches!(drawn.result, CallResult::LoseResponse) {
             self.journal.record("answer lost", call.to_string());
             return Err(connection_error(
                 io::ErrorKind::ConnectionReset,
@@ -190,7 +191,7 @@ pub(super) fn connection_error(kind: io::ErrorKind, text: &'static str) -> BoxEr
     Box::new(io::Error::new(kind, text))
 }
 
-/// The answer of the API to a call that it refuses.
+/// Builds the HTTP response of a rejected call.
 fn rejection_response(failure: &StatusError) -> Response<ResponseBody> {
     let value = failure.to_value();
     let retry = value.pointer("/details/retryAfterSeconds").and_then(serde_json::Value::as_i64);

@@ -1,3 +1,5 @@
+//! Tests of the injected API faults and of watches under them.
+
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -139,7 +141,7 @@ async fn faults_end_after_their_duration() {
     assert!(create(&api, "b").await.is_ok());
 }
 
-/// The events of a watch from the start, until it ends or says nothing for a minute.
+/// Returns the events of a watch until its end or a silent minute.
 async fn watch_events(world: &World, version: &str) -> Vec<Result<String, String>> {
     let params = WatchParams::default().disable_bookmarks();
     let stream = match maps(world.product_client()).watch(&params, version).await {
@@ -169,7 +171,7 @@ async fn watch_events(world: &World, version: &str) -> Vec<Result<String, String
     }
 }
 
-/// A world in which `a` and `b` were changed in turns since the version.
+/// Returns a world that has changed `a` and `b` alternately since the resource version.
 async fn world_with_changes(seed: u64, faults: ApiFaults) -> (World, String) {
     let world = world(seed);
     let clean = maps(world.client());
@@ -256,7 +258,7 @@ async fn expired_faults_spare_watches_from_resource_version_zero() {
     assert_eq!(from_now[..2], ["a3", "b3"]);
 }
 
-/// Many faults of every kind.
+/// Returns API faults in which every kind has about this rate.
 fn all_api_faults(rate: f64) -> ApiFaults {
     let late = RandomDelay { rate, by: Duration::from_secs(3) };
     ApiFaults {
@@ -273,8 +275,8 @@ fn all_api_faults(rate: f64) -> ApiFaults {
     }
 }
 
-/// An informer and a writer for half an hour of faults, and an hour of none. What it knows, what
-/// there is, and what went wrong.
+/// Runs an informer and a writer for half an hour of faults and an hour without.
+/// Returns the objects of the informer, those of the API, and the injected faults.
 async fn run_informer_under_faults(seed: u64) -> (Vec<String>, Vec<String>, Vec<InjectedFault>) {
     let world = world(seed);
     let wake = Notifier::default();

@@ -1,4 +1,4 @@
-//! Faults of a watch: its lines come late, twice or in another order, or stop coming.
+//! Injects faults into a watch: lines come late, twice, in another order, or stop.
 //!
 //! Only events of different objects change places, and none stays away: before a watch ends, what
 //! was held back is sent. So a client that resumes where it was misses nothing, and one that
@@ -22,13 +22,13 @@ use serde::Deserialize;
 
 use super::layer::{BoxError, LayerState, ResponseBody, connection_error};
 
-/// How long an event waits to be overtaken.
+/// How long a held-back event waits for an event to overtake it.
 const REORDER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A line that is longer is passed on in pieces.
+/// The longest line read as one; a longer one is forwarded in pieces.
 const MAX_LINE_BYTES: usize = 8 * 1024 * 1024;
 
-/// The body of a watch, with the faults that are on when each of its events passes.
+/// Returns the body of a watch, with the faults active when each event passes.
 pub(super) fn faulty_watch_body<B>(
     body: B,
     shared: Arc<LayerState>,
@@ -114,7 +114,7 @@ where
         }
     }
 
-    /// Sends the event that waits.
+    /// Sends the held-back event, if there is one.
     fn release_held_back(&mut self) {
         self.ready.extend(self.held.take().map(|held| Ok(held.line)));
     }
@@ -184,7 +184,7 @@ where
     }
 }
 
-/// The object of an event that tells about one.
+/// Returns the object of a watch event, if it has one.
 fn object_of(line: &[u8]) -> Option<Object> {
     #[derive(Deserialize)]
     struct Event {
@@ -208,7 +208,7 @@ fn object_of(line: &[u8]) -> Option<Object> {
         .then_some(Object { namespace, name })
 }
 
-/// A body, line by line.
+/// Reads a response body line by line.
 struct LineReader<B> {
     body: Pin<Box<B>>,
     buffer: BytesMut,

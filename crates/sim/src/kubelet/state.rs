@@ -1,4 +1,4 @@
-//! What a kubelet does next with a node or a pod.
+//! Decides what a kubelet does next with a node or a pod.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use super::{RUN_FOR, SILENT, STOP_AFTER, status};
 /// How long things take that chance decides, and how much happens at once.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// From the first sight of a node until it is ready: boot is over, network plugins start.
+    /// From the first event of a node until it is ready.
+    /// It covers boot and the start of network plugins.
     pub node_ready: Range<Duration>,
     /// From a pod's binding until it runs: pulling and starting.
     pub pod_start: Range<Duration>,
@@ -23,7 +24,8 @@ pub struct Pace {
     /// How often a node says that it is alive. Where days pass, that is most of what happens, so
     /// long worlds have it less often.
     pub lease_every: Duration,
-    /// Requests at the same time. With one, they come in the same order in every run.
+    /// The most requests at the same time.
+    /// With one, they come in the same order in every run.
     pub concurrency: usize,
 }
 
@@ -55,7 +57,7 @@ pub(super) enum PodStep {
     End,
 }
 
-/// Whether the node has no machine, and so no kubelet but this one.
+/// Whether the node has no real instance, and so no kubelet but this one.
 pub(super) fn is_simulated(node: &Node) -> bool {
     node.annotations().get(kwok::NODE).is_some_and(|mark| mark == kwok::NODE_FAKE)
 }
@@ -69,7 +71,7 @@ pub(super) fn node_step(node: &Node) -> NodeStep {
     if acts && !status::is_ready(node) { NodeStep::BecomeReady } else { NodeStep::Nothing }
 }
 
-/// How long after this change the pod is to be looked at; `None` if it calls for nothing.
+/// Returns when to sync the pod after this change; `None` for never.
 pub(super) fn sync_delay(
     pod: &Pod,
     before: Option<&Pod>,

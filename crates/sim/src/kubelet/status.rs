@@ -34,7 +34,8 @@ fn address(number: u32) -> String {
     format!("10.{b}.{c}.{d}")
 }
 
-/// What machines have, by instance type: a kubelet reports it, whatever the cloud said.
+/// Returns the capacity of each built-in instance type.
+/// A kubelet reports this capacity, whatever the cloud has announced.
 pub(super) fn capacities_by_instance_type() -> BTreeMap<String, Value> {
     let types = karpenter_operator::kwok::catalog::built_in();
     let capacity = |kind: &InstanceType| {
@@ -112,7 +113,7 @@ pub(super) fn lease(node: &Node, every: Duration, now: Timestamp) -> Value {
     })
 }
 
-/// What is new in a lease that was there before.
+/// Returns the patch that renews an existing lease.
 pub(super) fn renewal(now: Timestamp) -> Value {
     json!({"spec": {"renewTime": format!("{now:.6}")}})
 }

@@ -1,10 +1,9 @@
-//! What serde says of a value, in the words of somebody who writes scenarios; and names that are
-//! nearly right.
+//! Turns errors of serde into texts for authors of scenarios, and suggests names.
 
 use super::ScenarioError;
 use super::problem;
 
-/// Turns what serde says about the value at `place` into what is wrong and what to do.
+/// Returns serde's error about the value at `place` as finding and fix.
 pub(super) fn explain(place: &str, message: &str) -> ScenarioError {
     let mut quoted = message.split('`').skip(1).step_by(2);
     if message.starts_with("missing field") {
@@ -28,7 +27,8 @@ pub(super) fn explain(place: &str, message: &str) -> ScenarioError {
     }
 }
 
-/// What was found, as serde describes it: ``integer `-1` ``, `string "x"`, `sequence`.
+/// Returns serde's description of the found value in plain words.
+/// Serde writes ``integer `-1` ``, `string "x"`, `sequence`.
 fn found_text(found: &str) -> String {
     let value = found.split_once('`').map(|(_, rest)| rest.trim_end_matches('`'));
     match (found.split(' ').next().unwrap_or_default(), value) {
@@ -41,7 +41,7 @@ fn found_text(found: &str) -> String {
     }
 }
 
-/// What was expected, where that is a type of the program.
+/// Returns serde's description of the expected type in plain words.
 fn expected_text(expected: &str) -> &str {
     match expected {
         "f64" => "a number",
@@ -53,7 +53,7 @@ fn expected_text(expected: &str) -> &str {
     }
 }
 
-/// What to write instead of a name that is not known.
+/// Returns the fix for an unknown name: near or known names.
 pub(super) fn suggestion<S: AsRef<str>>(name: &str, known: &[S]) -> String {
     let list = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -104,7 +104,7 @@ fn nearest<'a, S: AsRef<str>>(name: &str, known: &'a [S]) -> Vec<&'a str> {
 
 /// How many characters have to be added, taken away or changed to get from one to the other.
 fn distance(from: &str, to: &str) -> usize {
-    /// Nobody means a name by a longer one.
+    /// Longer names are compared by their first characters only.
     const LONGEST: usize = 256;
     let to: Vec<char> = to.chars().take(LONGEST).collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,5 +1,5 @@
-//! A scenario as it is written: its fields, and its times and counts, which tell what they may be
-//! when they are something else.
+//! Deserializes the scenario file. Its times and counts report the allowed values when they have
+//! another type.
 
 use std::fmt;
 use std::time::Duration;
@@ -61,14 +61,15 @@ pub(super) const MOST_LAUNCHED: u32 = 10_000;
 /// The most that Kubernetes counts to.
 pub(super) const MOST_REPLICAS: u32 = i32::MAX as u32;
 
-/// What times look like.
+/// The description of times in errors.
 const TIMES: &str = "a time such as 90s, 5m or 1h30m";
 
 /// Longer times are typing errors.
 const LONGEST: Duration = Duration::from_hours(LONGEST_HOURS);
 const LONGEST_HOURS: u64 = 366 * 24;
 
-/// A time as it is written. A number without a unit is read, to be refused with better words.
+/// A time as it is written. A number without a unit is read too, to reject it with a better
+/// message.
 #[derive(Debug, Clone)]
 pub(super) struct FileTime(pub(super) String);
 
@@ -104,7 +105,7 @@ impl<'de> Deserialize<'de> for FileTime {
     }
 }
 
-/// A whole number within bounds, which are told when it is anything else.
+/// Reads a whole number within bounds; any other value is an error with the bounds.
 pub(super) fn whole<'de, D, const LEAST: u32, const MOST: u32>(
     deserializer: D,
 ) -> Result<u32, D::Error>

@@ -1,6 +1,6 @@
-//! Whether the cloud of a world has what a scenario names: instance types, zones, capacity types.
-//! The built-in catalogue offers every type in every zone in both ways, so each name is looked at
-//! on its own.
+//! Checks that the cloud of a world offers the names that a scenario uses: instance types, zones,
+//! capacity types. The built-in catalog offers every type in every zone in both ways, so each name
+//! is checked on its own.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Offerings {
         }
     }
 
-    /// Looks at all that a step names.
+    /// Checks all names of a step.
     pub(super) fn check_step(&self, place: &str, step: &Step) -> Result<(), ScenarioError> {
         match &step.action {
             Action::Launch(launch) => self.check_launch(&format!("{place}.launch"), launch),
@@ -52,7 +52,7 @@ impl Offerings {
         self.check_capacity_type(place, &launch.capacity_type, is)
     }
 
-    /// Looks at the shortages, whose names are patterns.
+    /// Checks the names of shortages, which are patterns.
     pub(super) fn check_faults(
         &self,
         place: &str,
@@ -86,7 +86,7 @@ impl Offerings {
     }
 }
 
-/// Whether a name, or a pattern, is of a known name.
+/// Returns whether a name or a pattern matches a known name.
 type NameMatcher = fn(&str, &str) -> bool;
 
 fn check(

@@ -1,6 +1,7 @@
 //! Plays the steps of a scenario, as a person with `kubectl` and a cloud account would do them.
 //!
-//! `launch` makes a NodeClaim and `remove` deletes one; what follows from that is the product's work.
+//! `launch` creates a NodeClaim and `remove` deletes one; what follows from that is the product's
+//! work.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::objects::{self, ApplyError};
 use crate::timeline::Timeline;
 use crate::world::World;
 
-/// Which step did not work, and why.
+/// An error from playing a scenario, with the step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlayError {
     #[error("objects[{index}]: {source}")]
@@ -41,7 +42,7 @@ pub enum StepError {
 }
 
 impl PlayError {
-    /// Which part of the scenario it is about: `steps[2]`.
+    /// Returns the path of the failed part of the scenario, such as `steps[2]`.
     pub fn field_path(&self) -> Option<String> {
         match self {
             Self::Object { index, .. } => Some(format!("objects[{index}]")),
@@ -51,7 +52,7 @@ impl PlayError {
     }
 }
 
-/// Puts the objects into the world. What is at time zero of a scenario is after that.
+/// Applies the initial objects to the world, before the steps at time zero.
 pub async fn load(world: &World, scenario: &Scenario) -> Result<(), PlayError> {
     let client = world.client();
     for (index, object) in scenario.objects.iter().enumerate() {
@@ -62,8 +63,7 @@ pub async fn load(world: &World, scenario: &Scenario) -> Result<(), PlayError> {
     Ok(())
 }
 
-/// Does each step at its time, and looks after each whether everything is as it must be. Ends with
-/// the last one.
+/// Plays each step at its time, and checks the world after each. Ends with the last one.
 pub async fn play(
     world: &World,
     scenario: &Scenario,
@@ -87,7 +87,7 @@ pub async fn play(
     Ok(checker)
 }
 
-/// What a step does, if it does not say so itself.
+/// Returns the message of a step, or else a description of its action.
 fn step_text(step: &Step) -> String {
     if let Some(message) = &step.message {
         return message.clone();

@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Result<Value, ScenarioError> {
     Err(problem("", found).with_fix(TOP))
 }
 
-/// Why a text is not one document of YAML.
+/// Explains why a text is not exactly one YAML document.
 fn yaml_error(text: &str, error: &Error) -> ScenarioError {
     let error = error.without_snippet();
     let error = match error {

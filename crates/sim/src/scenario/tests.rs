@@ -1,3 +1,5 @@
+//! Tests of parsing scenarios: step order, error messages with line and fix, documented fields.
+
 use super::*;
 
 #[track_caller]

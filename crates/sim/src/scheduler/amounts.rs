@@ -64,7 +64,7 @@ impl Amounts {
         }
     }
 
-    /// Whether nothing is asked for, so that only the number of pods counts.
+    /// Whether nothing is requested, so that only the number of pods counts.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! The filters turned around: whether pods that are on a node may be there.
+//! Applies the scheduler's filters to bound pods: may they be on their nodes?
 
 use k8s_openapi::api::core::v1::Node as WireNode;
 use karpenter_core::pod::AffinityTerm;
@@ -10,7 +10,7 @@ use super::pod_classes::Verdict;
 use super::pod_info::PodInfo;
 use super::topology::{MatchTarget, Matcher};
 
-/// Why labels or taints of a node forbid a pod, whatever else runs there.
+/// Returns why a node's labels or taints reject a pod; ignores its pods.
 pub(crate) fn label_or_taint_rejection(pod: &PodInfo, node: &WireNode) -> Option<RejectionReason> {
     let verdict = Verdict::of(&pod.requirements.node, &NodeInfo::read(node));
     match () {
@@ -21,7 +21,7 @@ pub(crate) fn label_or_taint_rejection(pod: &PodInfo, node: &WireNode) -> Option
     }
 }
 
-/// What the pods use more of than the node has: the resource, what they use, and what there is.
+/// Returns resources that pods request beyond a node's: name, requested, allocatable.
 pub(crate) fn overcommitted_resources(
     node: &WireNode,
     pods: &[&PodInfo],
@@ -42,7 +42,8 @@ pub(crate) fn overcommitted_resources(
     known.chain(others).filter(|(_, used, has)| used > has).collect()
 }
 
-/// Whether a term of one pod means another one, in a namespace with these labels.
+/// Returns whether an affinity term of one pod matches another pod.
+/// `namespace` are the labels of the other pod's namespace.
 pub(crate) fn affinity_term_matches(
     term: &AffinityTerm,
     of: &PodInfo,

@@ -1,7 +1,7 @@
-//! The cluster as the scheduler knows it: nodes with what is on them, and indexes by what pods ask.
+//! The scheduler's cache: nodes with their pods, and indexes by the requirements of pods.
 //!
-//! Every change is told once ([`SchedulerCache::set_node`], [`SchedulerCache::set_pod`], …) and answers which
-//! [`Blockers`] it may have removed. Placing a pod reads and does not write.
+//! The caller applies each change once ([`SchedulerCache::set_node`], [`SchedulerCache::set_pod`],
+//! …) and gets the [`Blockers`] that it may have removed. Placing a pod reads and does not write.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,14 +33,14 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const LEAST_CPU_MILLIS: i64 = 100;
 const LEAST_MEMORY: i64 = 200 * 1024 * 1024;
 
-/// A node and what is on it.
+/// A node with the pods and resources that are used on it.
 #[derive(Debug)]
 pub(super) struct NodeInfo {
     pub(super) allocatable: Amounts,
     pub(super) used: Amounts,
     pub(super) allowed_pods: i64,
     pub(super) pod_count: i64,
-    /// What pods use, with something for those that ask for nothing.
+    /// The cpu of pods for scores; a pod without requests counts a default.
     pub(super) nonzero_cpu_millis: i64,
     pub(super) nonzero_memory: i64,
     pub(super) is_cordoned: bool,
@@ -48,7 +48,7 @@ pub(super) struct NodeInfo {
     pub(super) name: String,
     pub(super) labels: Labels,
     pub(super) taints: Vec<Taint>,
-    /// Pods that mount claims.
+    /// The pods on the node that mount PersistentVolumeClaims.
     pub(super) pods_with_volume_claims: BTreeSet<ObjectKey>,
 }
 
@@ -100,20 +100,20 @@ impl NodeInfo {
     }
 }
 
-/// Cpu and memory of a pod for comparing nodes.
+/// Returns the cpu and memory of a pod for scores, with defaults for zero.
 pub(super) fn nonzero_requests(requests: &Amounts) -> (i64, i64) {
     let or = |amount: i64, least: i64| if amount == 0 { least } else { amount };
     (or(requests.cpu_millis, LEAST_CPU_MILLIS), or(requests.memory, LEAST_MEMORY))
 }
 
-/// The cluster.
+/// The cluster as the scheduler knows it: nodes, bound pods and volumes.
 #[derive(Debug, Default)]
 pub struct SchedulerCache {
     pub(super) nodes: Vec<Option<NodeInfo>>,
     by_name: BTreeMap<String, NodeIndex>,
     /// Pods that have a node.
     bound: BTreeMap<ObjectKey, Arc<PodInfo>>,
-    /// The same by the name of their node, which need not be known.
+    /// Bound pods by the name of their node, which need not be known.
     on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
     /// How many bound pods use a claim.
     claim_users: BTreeMap<ObjectKey, usize>,
@@ -123,15 +123,15 @@ pub struct SchedulerCache {
     pub(super) bound_terms: BoundTerms,
     pub(super) classes: PodClasses,
     pub(super) storage: Storage,
-    /// Equal asks once; for lookups only.
+    /// Each distinct set of pod requirements once; for lookups only.
     interned_requirements: HashSet<Arc<PodRequirements>>,
     interned_count_after_cleanup: usize,
-    /// Where the search for a node begins, so that all get their share.
+    /// The node at which the next search begins, so that all get their share.
     pub(super) next_start: NodeIndex,
 }
 
-/// A pod that waits for a node, with handles on what it is compared with. To be given back with
-/// [`SchedulerCache::release`].
+/// A pod that waits for a node, with ids of its classes and counters.
+/// The caller returns them with [`SchedulerCache::release`].
 #[derive(Debug)]
 pub struct PendingPod {
     /// The pod.
@@ -143,7 +143,7 @@ pub struct PendingPod {
     pub(super) affinity: Option<(usize, Vec<usize>)>,
     /// Key and counter of each anti-affinity term.
     pub(super) anti_affinity: Vec<(usize, usize)>,
-    /// Weight, key and counter of each preferred term.
+    /// The weight, topology key and counter of each preferred affinity term.
     pub(super) preferred_terms: Vec<(i64, usize, usize)>,
 }
 
@@ -363,17 +363,17 @@ impl SchedulerCache {
         let anti_affinity =
             requirements.anti_affinity.iter().map(|term| self.term(term, &pod)).collect();
         let signed = |wish: &WeightedTerm<AffinityTerm>, sign: i64| i64::from(wish.weight) * sign;
-        let mut wishes = Vec::new();
+        let mut preferred_terms = Vec::new();
         for (list, sign) in
             [(&requirements.preferred_affinity, 1), (&requirements.preferred_anti_affinity, -1)]
         {
             for wish in list {
                 let (key, counter) = self.term(&wish.term, &pod);
-                wishes.push((signed(wish, sign), key, counter));
+                preferred_terms.push((signed(wish, sign), key, counter));
             }
         }
         let spread = self.spread(&pod);
-        PendingPod { pod, class, spread, affinity, anti_affinity, preferred_terms: wishes }
+        PendingPod { pod, class, spread, affinity, anti_affinity, preferred_terms }
     }
 
     /// Gives back what a waiting pod holds.
@@ -384,8 +384,8 @@ impl SchedulerCache {
         let spread = pending.spread.iter().map(|spread| spread.counter);
         let affinity = pending.affinity.iter().map(|(counter, _)| *counter);
         let anti_affinity = pending.anti_affinity.iter().map(|(_, counter)| *counter);
-        let wishes = pending.preferred_terms.iter().map(|(_, _, counter)| *counter);
-        for counter in spread.chain(affinity).chain(anti_affinity).chain(wishes) {
+        let preferred_terms = pending.preferred_terms.iter().map(|(_, _, counter)| *counter);
+        for counter in spread.chain(affinity).chain(anti_affinity).chain(preferred_terms) {
             self.counters.release(counter);
         }
     }
@@ -439,9 +439,9 @@ impl SchedulerCache {
             node.add(pod);
         }
         self.counters.add(at, match_target(pod, &self.namespaces));
-        for group in bound_terms_of(pod) {
-            self.key(&group.topology_key);
-            self.bound_terms.add(at, group);
+        for term in bound_terms_of(pod) {
+            self.key(&term.topology_key);
+            self.bound_terms.add(at, term);
         }
     }
 
@@ -450,8 +450,8 @@ impl SchedulerCache {
             node.remove(pod);
         }
         self.counters.remove(at, match_target(pod, &self.namespaces));
-        for group in bound_terms_of(pod) {
-            self.bound_terms.remove(at, &group);
+        for term in bound_terms_of(pod) {
+            self.bound_terms.remove(at, &term);
         }
     }
 
@@ -467,7 +467,8 @@ impl SchedulerCache {
         })
     }
 
-    /// The shared copy of an ask. Those that nobody has any more are dropped now and then.
+    /// Returns the shared copy of equal requirements.
+    /// Drops copies that no pod uses now and then.
     fn intern(&mut self, requirements: Arc<PodRequirements>) -> Arc<PodRequirements> {
         if let Some(known) = self.interned_requirements.get(&requirements) {
             return Arc::clone(known);
@@ -508,20 +509,21 @@ fn match_target<'a>(pod: &'a PodInfo, namespaces: &'a BTreeMap<String, Labels>) 
     }
 }
 
-/// What the terms of a bound pod do to others.
+/// Returns the (anti-)affinity terms of a bound pod with their effect on others.
 fn bound_terms_of(pod: &PodInfo) -> Vec<BoundTerm> {
     let requirements = &pod.requirements;
-    let group = |term: &AffinityTerm, pull| BoundTerm {
-        effect: pull,
+    let bound_term = |term: &AffinityTerm, effect| BoundTerm {
+        effect,
         topology_key: term.topology_key.clone(),
         matcher: Matcher::of_term(term, &pod.key.namespace),
     };
     let weighs = |wish: &WeightedTerm<AffinityTerm>, sign: i64| {
-        group(&wish.term, TermEffect::Prefer(i64::from(wish.weight) * sign))
+        bound_term(&wish.term, TermEffect::Prefer(i64::from(wish.weight) * sign))
     };
-    let forbidding = requirements.anti_affinity.iter().map(|term| group(term, TermEffect::Forbid));
+    let forbidding =
+        requirements.anti_affinity.iter().map(|term| bound_term(term, TermEffect::Forbid));
     // Those that need each other like each other a little.
-    let needing = requirements.affinity.iter().map(|term| group(term, TermEffect::Prefer(1)));
+    let needing = requirements.affinity.iter().map(|term| bound_term(term, TermEffect::Prefer(1)));
     let liking = requirements.preferred_affinity.iter().map(|wish| weighs(wish, 1));
     let disliking = requirements.preferred_anti_affinity.iter().map(|wish| weighs(wish, -1));
     forbidding.chain(needing).chain(liking).chain(disliking).collect()

@@ -1,11 +1,12 @@
-//! Why a pod is on no node, in kube-scheduler's words, and what could help it.
+//! Explains why a pod fits no node, in kube-scheduler's words, and which changes may help.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Why a node cannot have a pod. The order is that of the filters; a node is refused by the first
-/// filter that does not hold, with all the reasons of that filter.
+/// The reason why a filter rejects a node for a pod.
+/// The order is that of the filters. The first filter that fails rejects the node, with all its
+/// reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RejectionReason {
     /// It is cordoned.
@@ -24,7 +25,7 @@ pub enum RejectionReason {
     Memory,
     /// Too little ephemeral storage is left.
     EphemeralStorage,
-    /// Too little of something else is left, which the tally names.
+    /// Too little of another resource is left; the rejection counts name it.
     OtherResource,
     /// A claim that one pod may use is used by another.
     ReadWriteOncePod,
@@ -86,8 +87,8 @@ const REASONS: [(RejectionReason, &str); 21] = [
     (NotNamed, "node(s) didn't satisfy plugin(s) [NodeAffinity]"),
 ];
 
-/// Why one node is refused: reasons of one filter, and whether the removal of pods from it could
-/// change that.
+/// The rejection of one node, with the reasons of one filter.
+/// It also says whether removing pods from the node could help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeRejection {
     reasons: u32,
@@ -95,12 +96,12 @@ pub(super) struct NodeRejection {
 }
 
 impl NodeRejection {
-    /// No pod that goes could help.
+    /// Returns a rejection that removing pods from the node cannot resolve.
     pub(super) fn unresolvable(reason: RejectionReason) -> Self {
         Self { reasons: bit(reason), is_resolvable: false }
     }
 
-    /// Pods that go could help.
+    /// Returns a rejection that removing pods from the node may resolve.
     pub(super) fn resolvable(reason: RejectionReason) -> Self {
         Self { reasons: bit(reason), is_resolvable: true }
     }
@@ -119,7 +120,7 @@ impl NodeRejection {
         self.reasons & bit(reason) != 0
     }
 
-    /// Nothing, or itself as an error.
+    /// Returns an error if there is a reason.
     pub(super) fn result(self) -> Result<(), Self> {
         if self.reasons == 0 { Ok(()) } else { Err(self) }
     }
@@ -129,7 +130,7 @@ fn bit(reason: RejectionReason) -> u32 {
     1 << reason as u32
 }
 
-/// The refusals of all nodes.
+/// The number of nodes for each rejection reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RejectionCounts {
     counts: [usize; REASONS.len()],
@@ -181,12 +182,12 @@ fn joined(texts: impl Iterator<Item = String>) -> String {
     texts.join(", ")
 }
 
-/// Why a pod is on no node.
+/// The reason why the scheduler finds no node for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
     /// There is no node.
     NoNodes,
-    /// No node was looked at, since none could have it.
+    /// The pod was rejected before filtering: no node can fit it.
     PreFilterRejected {
         /// How many nodes there are.
         nodes: usize,
@@ -195,11 +196,11 @@ pub enum FitError {
         /// What could help.
         blockers: Blockers,
     },
-    /// Each node was looked at.
+    /// The filters rejected every node.
     FilterRejected {
         /// How many nodes there are.
         nodes: usize,
-        /// Why not.
+        /// The rejections of the nodes, counted by reason.
         rejections: Box<RejectionCounts>,
         /// Whether the pod may preempt others.
         may_preempt: bool,
@@ -261,7 +262,7 @@ impl Blockers {
     pub const TAINTS: Self = Self(1 << 1);
     /// Labels of nodes.
     pub const LABELS: Self = Self(1 << 2);
-    /// Room: resources, number of pods, ports.
+    /// Capacity: resources, number of pods, ports.
     pub const CAPACITY: Self = Self(1 << 3);
     /// Claims, volumes, classes, limits of drivers.
     pub const VOLUMES: Self = Self(1 << 4);
@@ -272,7 +273,7 @@ impl Blockers {
     /// Everything.
     pub const ALL: Self = Self(0x7f);
 
-    /// Whether they have something in common.
+    /// Returns whether the two sets have a blocker in common.
     pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }

@@ -1,8 +1,8 @@
-//! The decision: which node a pod goes to.
+//! Places a pod: filters the nodes, scores those that fit, and chooses the best.
 //!
 //! ```text
 //! claims of the pod ─▶ can any node have it? ─▶ sums per domain ─▶ filters, node by node ─▶ scores
-//!                        no: Rejected                              none left: Refused
+//!                        no: PreFilterRejected                     none left: FilterRejected
 //! ```
 
 use super::cache::{NodeInfo, PendingPod, SchedulerCache, SpreadUse};
@@ -13,7 +13,7 @@ use super::score;
 use super::storage::{PodVolumes, VolumeClaimStep};
 use super::topology::{NO_DOMAIN, NodeCounts, NodeIndex, TermEffect};
 
-/// So many nodes are always compared, if there are as many that fit.
+/// The least number of nodes that fit to compare, if as many fit.
 const MIN_FEASIBLE_NODES_TO_FIND: usize = 100;
 
 /// Where a pod goes.
@@ -27,7 +27,7 @@ pub struct Placement {
     pub(super) next_start: NodeIndex,
 }
 
-/// The best node for a pod, or why there is none.
+/// Returns the best node for a pod, or why no node fits.
 pub fn schedule_pod(pending: &PendingPod, cache: &SchedulerCache) -> Result<Placement, FitError> {
     let nodes = cache.node_count();
     if nodes == 0 {
@@ -77,7 +77,8 @@ pub fn schedule_pod(pending: &PendingPod, cache: &SchedulerCache) -> Result<Plac
     Ok(Placement { node: node.name.clone(), claims: claims.unwrap_or_default(), next_start })
 }
 
-/// How many nodes that fit are compared, of so many: all of 100, a tenth of 5,000.
+/// Returns how many nodes that fit to compare, of this many nodes.
+/// All of 100, a tenth of 5,000.
 fn feasible_nodes_to_find(nodes: usize) -> usize {
     let percent = 50_usize.saturating_sub(nodes / 125).max(5);
     (nodes * percent / 100).max(MIN_FEASIBLE_NODES_TO_FIND)
@@ -106,7 +107,7 @@ impl Search<'_> {
     }
 }
 
-/// All that is worked out once for a pod, before nodes are looked at.
+/// The state of one scheduling cycle, computed before the nodes are filtered.
 pub(super) struct SchedulingCycle<'a> {
     pub(super) cache: &'a SchedulerCache,
     pub(super) pending: &'a PendingPod,
@@ -118,14 +119,14 @@ pub(super) struct SchedulingCycle<'a> {
     affinity: Option<Affinity<'a>>,
     /// Domains that the pod's own anti-affinity forbids.
     anti_affinity: Vec<ForbiddenDomains<'a>>,
-    /// Domains that the anti-affinity of others forbids.
+    /// Domains that the anti-affinity of bound pods forbids.
     existing_anti_affinity: Vec<ForbiddenDomains<'a>>,
 }
 
 struct Spread<'a> {
     domains: &'a [u32],
     counts: Vec<u32>,
-    /// Where a domain may have no more.
+    /// The most matching pods that a domain may already have.
     max_count: i64,
 }
 
@@ -163,11 +164,11 @@ impl<'a> SchedulingCycle<'a> {
         let anti_affinity =
             anti_affinity.map(|&(key, counter)| (key, cache.counters.counts(counter)));
         cycle.anti_affinity = cycle.forbid(anti_affinity);
-        let groups = cache.bound_terms.matching(cache.match_target(pod));
-        let groups = groups.filter(|(group, _)| group.effect == TermEffect::Forbid);
-        let groups = groups
-            .filter_map(|(group, counts)| Some((cache.keys.known(&group.topology_key)?, counts)));
-        cycle.existing_anti_affinity = cycle.forbid(groups);
+        let terms = cache.bound_terms.matching(cache.match_target(pod));
+        let terms = terms.filter(|(term, _)| term.effect == TermEffect::Forbid);
+        let terms = terms
+            .filter_map(|(term, counts)| Some((cache.keys.known(&term.topology_key)?, counts)));
+        cycle.existing_anti_affinity = cycle.forbid(terms);
         cycle
     }
 
@@ -186,7 +187,7 @@ impl<'a> SchedulingCycle<'a> {
         &self.cache.keys.domains(key).by_node
     }
 
-    /// Per domain, how many there are.
+    /// Returns the number of counted pods in each domain of the key.
     pub(super) fn domain_counts(&self, key: usize, counts: &NodeCounts) -> Vec<u32> {
         let domains = self.cache.keys.domains(key);
         let mut sums = vec![0; domains.len()];
@@ -234,8 +235,8 @@ impl<'a> SchedulingCycle<'a> {
         } else {
             there().map(|(count, _)| i64::from(*count)).min().unwrap_or(0)
         };
-        let most = least + spread.max_skew - i64::from(spread.counts_itself);
-        Spread { domains, counts, max_count: most }
+        let max_count = least + spread.max_skew - i64::from(spread.counts_itself);
+        Spread { domains, counts, max_count }
     }
 
     fn required_affinity(&self) -> Option<Affinity<'a>> {
@@ -360,8 +361,9 @@ impl<'a> SchedulingCycle<'a> {
         }
     }
 
-    /// Whether the volumes would be too many for a driver. What is attached is gathered here and
-    /// not kept, since it changes with every claim that is bound; few pods and nodes come to this.
+    /// Whether the volumes would be too many for a driver. The attached volumes are collected here
+    /// and not kept, since they change with every claim that is bound; few pods and nodes come to
+    /// this.
     fn is_attach_limit_reached(&self, node: &NodeInfo) -> bool {
         let storage = &self.cache.storage;
         let Some(limits) = storage.limits(&node.name) else { return false };

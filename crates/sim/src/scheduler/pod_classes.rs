@@ -1,5 +1,5 @@
-//! Which nodes a pod may be on by their labels and taints, worked out once per kind of ask and
-//! kept up to date as nodes change.
+//! Keeps, for each class of pods, which nodes fit by labels and taints. Pods with equal node
+//! requirements are one class; changes of nodes update the verdicts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ pub(super) struct Verdict {
     pub(super) is_cordoned: bool,
     /// It has taints that the pod does not tolerate.
     pub(super) is_tainted: bool,
-    /// The pod asks for other labels.
+    /// The pod's node selector or required affinity does not match.
     pub(super) is_affinity_mismatch: bool,
-    /// Taints that the pod would rather avoid.
+    /// The number of untolerated `PreferNoSchedule` taints.
     pub(super) soft_taint_count: u16,
     /// Weights of preferred affinity.
     pub(super) preference: i32,
@@ -56,7 +56,7 @@ fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|toleration| toleration.tolerates(&cordon))
 }
 
-/// The verdicts of all classes that pods wait for.
+/// The pod classes of pending pods, each with its verdict for every node.
 #[derive(Debug, Default)]
 pub(super) struct PodClasses {
     /// For lookups only.
@@ -73,7 +73,7 @@ struct PodClass {
 }
 
 impl PodClasses {
-    /// Takes the class of an ask.
+    /// Returns the class of these node requirements, and counts one more user.
     pub(super) fn take(
         &mut self,
         requirements: &Arc<NodeRequirements>,

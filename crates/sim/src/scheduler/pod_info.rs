@@ -1,4 +1,4 @@
-//! What a pod asks of its node, read once when the pod changes. Replicas share it.
+//! Reads from a pod what scheduling needs, once per change; replicas share it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use karpenter_core::taint::Toleration;
 use super::amounts::Amounts;
 use karpenter_operator::watch::ObjectKey;
 
-/// The one field of a node that terms may ask for.
+/// The only node field that a node selector term may use.
 const NAME_FIELD: &str = "metadata.name";
 
-/// One pod, as far as scheduling looks at it.
+/// A pod with the fields that scheduling needs.
 #[derive(Clone, Debug)]
 pub struct PodInfo {
     /// Namespace and name.
@@ -30,23 +30,23 @@ pub struct PodInfo {
     pub uid: String,
     /// Its labels.
     pub labels: Arc<Labels>,
-    /// What it asks for.
+    /// The requirements of the pod, shared by equal pods.
     pub requirements: Arc<PodRequirements>,
     /// The PersistentVolumeClaims that it mounts, in the order of its volumes.
     pub claims: Vec<VolumeClaimRef>,
     /// Higher ones are scheduled first.
     pub priority: i32,
-    /// Whether it may preempt others, if anybody did (`preemptionPolicy`).
+    /// Whether it may preempt others, if there were preemption (`preemptionPolicy`).
     pub may_preempt: bool,
     /// When it was created.
     pub created: Timestamp,
-    /// The node that holds it.
+    /// The node to which the pod is bound.
     pub node: Option<String>,
     /// Whether it has a deletion timestamp.
     pub is_terminating: bool,
 }
 
-/// A claim of a pod.
+/// A reference from a pod to a PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VolumeClaimRef {
     /// Its name, in the namespace of the pod.
@@ -55,10 +55,11 @@ pub struct VolumeClaimRef {
     pub is_ephemeral: bool,
 }
 
-/// What a pod asks for. Pods with equal asks are scheduled alike.
+/// The scheduling requirements of a pod.
+/// Pods with equal requirements are scheduled alike.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodRequirements {
-    /// What it asks of the node itself.
+    /// The requirements on the labels and taints of the node.
     pub node: Arc<NodeRequirements>,
     /// How much it takes.
     pub requests: Amounts,
@@ -76,8 +77,8 @@ pub struct PodRequirements {
     pub spread: Vec<SpreadConstraint>,
 }
 
-/// What a pod asks of the labels and taints of a node: that is the same for all nodes that have
-/// the same, whatever runs on them.
+/// The requirements of a pod on the labels and taints of a node.
+/// Nodes with equal labels and taints get the same verdict, whatever runs on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeRequirements {
     /// The node selector.
@@ -88,7 +89,8 @@ pub struct NodeRequirements {
     pub preferred: Vec<WeightedTerm<NodeTerm>>,
     /// What it tolerates.
     pub tolerations: Vec<Toleration>,
-    /// The only nodes that it may be on, as every required term names some. Pods of DaemonSets.
+    /// The only nodes that fit, if every required term names some.
+    /// Pods of DaemonSets have such terms.
     pub node_names: Option<BTreeSet<String>>,
 }
 

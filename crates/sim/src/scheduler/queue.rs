@@ -1,9 +1,9 @@
-//! Who is scheduled next, and who has to wait for what.
+//! The scheduling queue: orders pending pods and holds back those that do not fit.
 //!
 //! ```text
-//! add ─▶ ready ─▶ pop ─▶ refused ─▶ unfit ──(a change that could help, or 5 minutes)──┐
-//!          ▲              failed ─▶ backing off ◀──(backoff not over)─────────────────┤
-//!          └─────────────(backoff over)──┘       ◀──(backoff over)────────────────────┘
+//! add ─▶ ready ─▶ pop ─▶ rejected ─▶ unschedulable ──(a change that could help, or 5 minutes)──┐
+//!          ▲              failed ─▶ backing off ◀──(backoff not over)──────────────────────────┤
+//!          └─────────────(backoff over)──┘       ◀──(backoff over)─────────────────────────────┘
 //! ```
 
 use std::cmp::Reverse;
@@ -14,11 +14,11 @@ use jiff::{SignedDuration, Timestamp};
 use super::fit_error::Blockers;
 use karpenter_operator::watch::ObjectKey;
 
-/// A pod that was refused once waits for this; twice as long each time.
+/// The backoff after the first failed attempt; each further one doubles it.
 const INITIAL_BACKOFF: SignedDuration = SignedDuration::from_secs(1);
 const MAX_BACKOFF: SignedDuration = SignedDuration::from_secs(10);
 
-/// A pod that nothing seems to help is tried again after this, in case something was missed.
+/// The longest wait of an unschedulable pod, in case the queue missed a change.
 const MAX_UNSCHEDULABLE_WAIT: SignedDuration = SignedDuration::from_mins(5);
 
 /// Priority, then time of creation, then name.
@@ -31,7 +31,7 @@ pub(super) struct Queue {
     ready: BTreeSet<Order>,
     /// By the end of their backoff.
     backing_off: BTreeSet<(Timestamp, Order)>,
-    /// By when they are tried again at the latest.
+    /// Unschedulable pods, by the time of the latest retry.
     unschedulable: BTreeSet<(Timestamp, ObjectKey)>,
 }
 
@@ -50,7 +50,7 @@ enum State {
 }
 
 impl Queue {
-    /// A pod came, or what it asks for has changed: it is tried soon.
+    /// Adds a pod that is new or has new requirements: it is tried soon.
     pub(super) fn add(
         &mut self,
         key: &ObjectKey,
@@ -76,7 +76,8 @@ impl Queue {
         }
     }
 
-    /// The next pod to try. It stays first until it is told what became of it.
+    /// Returns the next pod to try.
+    /// It stays first until the caller reports the result.
     pub(super) fn first(&mut self, now: Timestamp) -> Option<ObjectKey> {
         while let Some((until, order)) = self.backing_off.first().cloned() {
             if until > now {
@@ -93,7 +94,7 @@ impl Queue {
         self.ready.first().map(|(_, _, key)| key.clone())
     }
 
-    /// No node can have the pod, until something of this changes.
+    /// Marks a pod as unschedulable until one of its blockers is removed.
     pub(super) fn mark_unschedulable(
         &mut self,
         key: &ObjectKey,
@@ -105,13 +106,13 @@ impl Queue {
         self.set(key, State::Unschedulable { blockers, backoff_until, until });
     }
 
-    /// The pod could not be tried, or not be bound.
+    /// Retries a pod after its backoff, since it could not be tried or bound.
     pub(super) fn requeue_with_backoff(&mut self, key: &ObjectKey, now: Timestamp) {
         let until = self.count_attempt(key, now);
         self.set(key, State::BackingOff { until });
     }
 
-    /// Something has changed that may help pods with these blockers.
+    /// Moves unschedulable pods with one of these blockers to backoff or ready.
     pub(super) fn retry_unblocked(&mut self, by: Blockers, now: Timestamp) {
         let helped: Vec<_> = self
             .unschedulable

@@ -1,7 +1,7 @@
-//! The loop: what is watched goes into the scheduler, what it decides goes to the API.
+//! The scheduler's loop: feeds watch events into the state and writes its decisions.
 //!
-//! One pod at a time, and all that is known by then is taken in before each. A call that fails is
-//! not repeated at once: the pod is tried again after its backoff.
+//! The loop handles one pod at a time, and applies all pending changes before each. It does not
+//! repeat a failed call at once: the pod is tried again after its backoff.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub async fn run(client: Client, clock: Arc<dyn Clock>) -> Infallible {
     join(join(cluster, volumes), Box::pin(scheduler.work())).await.1
 }
 
-/// What the binder watches.
+/// The informers of the kinds that the scheduler watches.
 #[derive(Debug)]
 struct Informers {
     pods: Informer<WirePod>,
@@ -110,7 +110,7 @@ impl Scheduler {
     async fn wait(&self, time: Option<Timestamp>) {
         let Some(time) = time else { return self.wake.notified().await };
         tokio::select! {
-            // A change is worth a look even if the time has come too.
+            // A change is handled even if the time has come too.
             biased;
             () = self.wake.notified() => {}
             () = self.clock.sleep_until(time) => {}
@@ -122,14 +122,14 @@ impl Scheduler {
             Ok(()) => self.writer.bind(pod, &placement.node).await,
             Err(error) => Err(error),
         };
-        // Whatever it is: a pod that is gone or bound by others is told by its watch.
+        // Retry after any error: if the pod is gone or bound by others, its watch reports it.
         if done.is_err() {
             scheduler.forget(&pod.key, self.clock.now());
         }
     }
 
-    /// Binds or provisions what has waited for the pod. The scheduler is told at once, since the
-    /// next pod may want the same volume.
+    /// Binds or provisions the claims that have waited for the pod.
+    /// The scheduler state is updated at once, since the next pod may want the same volume.
     async fn prepare_claims(
         &self,
         scheduler: &mut SchedulerState,
@@ -173,7 +173,8 @@ impl Informers {
             && self.classes.is_synced()
     }
 
-    /// Tells the scheduler what has changed; pods last, since they refer to all others.
+    /// Applies all pending changes to the scheduler state.
+    /// Pods come last, since they refer to all others.
     fn apply_changes(&self, scheduler: &mut SchedulerState, now: Timestamp) {
         let cache = scheduler.cache_mut();
         let mut helps = Blockers::NONE;

@@ -1,4 +1,4 @@
-//! Which of the nodes that fit is best: kube-scheduler's default scores and weights.
+//! Scores the nodes that fit, with kube-scheduler's default scores and weights.
 //!
 //! Left out: where images are, and the spread that pods of a service or workload get without
 //! asking.
@@ -9,7 +9,7 @@ use super::topology::{NO_DOMAIN, NodeIndex, TermEffect};
 
 const MAX_SCORE: i64 = 100;
 
-/// Weights of the scores.
+/// The weights of the scores; this one is for untolerated soft taints.
 const TAINT_WEIGHT: i64 = 3;
 const NODE_AFFINITY_WEIGHT: i64 = 2;
 const LEAST_ALLOCATED_WEIGHT: i64 = 1;
@@ -179,9 +179,9 @@ fn pod_affinity(cycle: &SchedulingCycle<'_>, nodes: &[(NodeIndex, &NodeInfo)]) -
     let own = cycle.pending.preferred_terms.iter();
     let own = own.map(|&(weight, key, counter)| (weight, key, cache.counters.counts(counter)));
     let others =
-        cache.bound_terms.matching(cache.match_target(cycle.pod)).filter_map(|(group, counts)| {
-            let TermEffect::Prefer(weight) = group.effect else { return None };
-            Some((weight, cache.keys.known(&group.topology_key)?, counts))
+        cache.bound_terms.matching(cache.match_target(cycle.pod)).filter_map(|(term, counts)| {
+            let TermEffect::Prefer(weight) = term.effect else { return None };
+            Some((weight, cache.keys.known(&term.topology_key)?, counts))
         });
     let mut sums = vec![0; nodes.len()];
     for (weight, key, counts) in own.chain(others).filter(|(_, _, counts)| !counts.is_zero()) {

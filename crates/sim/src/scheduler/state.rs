@@ -1,4 +1,5 @@
-//! World and queue together: changes in, decisions out. It neither waits nor talks to anybody.
+//! The scheduler's state: applies changes to cache and queue, and returns decisions. It neither
+//! waits nor calls the API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::pod_info::PodInfo;
 use super::queue::Queue;
 use karpenter_operator::watch::ObjectKey;
 
-/// The name by which pods ask for this scheduler.
+/// The `schedulerName` of pods that this scheduler places.
 pub const SCHEDULER_NAME: &str = "default-scheduler";
 
 /// What became of a pod.
@@ -25,7 +26,7 @@ pub struct Decision {
     pub outcome: Result<Placement, FitError>,
 }
 
-/// A scheduler between two calls of the API.
+/// The cache, queue and pending pods of the scheduler, without any API calls.
 #[derive(Debug, Default)]
 pub struct SchedulerState {
     cache: SchedulerCache,
@@ -33,17 +34,18 @@ pub struct SchedulerState {
     pending: BTreeMap<ObjectKey, PendingPod>,
     /// Pods whose binding has been decided and not been seen yet.
     assumed: BTreeMap<ObjectKey, Arc<PodInfo>>,
-    /// What may have been removed since pods were last tried.
+    /// The blockers that changes may have removed since the last retry.
     removed_blockers: Blockers,
 }
 
 impl SchedulerState {
-    /// The cluster, to tell it what has changed; see [`Self::unblock`].
+    /// Returns the cache, to apply changes of the cluster to it.
+    /// Pass the blockers that they remove to [`Self::unblock`].
     pub fn cache_mut(&mut self) -> &mut SchedulerCache {
         &mut self.cache
     }
 
-    /// Pods with these blockers are worth another try.
+    /// Records that these blockers may be removed, so that pods are retried.
     pub fn unblock(&mut self, by: Blockers) {
         self.removed_blockers |= by;
     }
@@ -76,7 +78,7 @@ impl SchedulerState {
         }
     }
 
-    /// The next decision, if a pod is due.
+    /// Schedules the next pod that is due; returns the decision.
     pub fn schedule_next(&mut self, now: Timestamp) -> Option<Decision> {
         let helps = std::mem::take(&mut self.removed_blockers);
         if helps != Blockers::NONE {

@@ -1,4 +1,4 @@
-//! Claims, volumes and classes: what they mean for the node of a pod.
+//! Evaluates which nodes the volume claims, volumes and storage classes of a pod allow.
 //!
 //! Left out: CSIStorageCapacity, VolumeAttachments of pods that are gone, and volumes that are
 //! written into a pod without a claim.
@@ -20,7 +20,7 @@ use karpenter_operator::watch::ObjectKey;
 pub const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// Annotation of a claim whose volume is to be made for a node.
 pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// The provisioner of classes whose volumes somebody makes by hand.
+/// The provisioner of classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
@@ -32,7 +32,7 @@ const TOPOLOGY_LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// A PersistentVolumeClaim.
+/// A PersistentVolumeClaim, as far as scheduling needs it.
 #[derive(Clone, Debug, PartialEq)]
 struct VolumeClaim {
     volume_name: String,
@@ -90,7 +90,7 @@ struct Volume {
     capacity: Quantity,
     access_modes: BTreeSet<String>,
     mode: String,
-    /// Whether it may be bound: it is for nobody, and not used before.
+    /// Whether it may be bound: it has no claim, and was not used before.
     is_free: bool,
 }
 
@@ -139,9 +139,10 @@ impl Volume {
 #[derive(Clone, Debug, PartialEq)]
 struct Class {
     provisioner: String,
-    /// Whether claims are bound when their first pod is scheduled.
+    /// Whether claims are bound only when their first pod is scheduled.
     waits_for_first_consumer: bool,
-    /// Where volumes can be made: one of these terms. Empty: anywhere.
+    /// The node labels where volumes can be provisioned: one of these terms.
+    /// Empty: anywhere.
     allowed_topologies: Vec<Vec<(String, BTreeSet<String>)>>,
 }
 
@@ -192,7 +193,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Whether anything has changed that scheduling looks at.
+    /// Whether anything has changed that scheduling reads.
     pub(super) fn set_claim(
         &mut self,
         key: &ObjectKey,
@@ -232,11 +233,11 @@ impl Storage {
         replace(&mut self.limits, name, limits)
     }
 
-    /// What the claims of a pod mean for its node, or why no node can have it.
+    /// Returns the volumes that a pod needs, or why no node can have it.
     pub(super) fn pod_volumes(&self, pod: &PodInfo) -> Result<PodVolumes<'_>, String> {
         let mut volumes = PodVolumes::default();
         let key = |claim: &VolumeClaimRef| ObjectKey::new(&pod.key.namespace, &claim.name);
-        // ReadWriteOncePod is looked at first, and so is whether those claims are there.
+        // The filter for ReadWriteOncePod comes first, and it fails if a claim is missing.
         for claim in pod.claims.iter().filter(|claim| !claim.is_ephemeral) {
             if !self.claims.contains_key(&key(claim)) {
                 return Err(format!("persistentvolumeclaim {:?} not found", claim.name));
@@ -377,7 +378,7 @@ fn replace<K: Ord + Clone, V: PartialEq>(
     }
 }
 
-/// What has to be done with a claim before its pod is bound.
+/// A step that prepares a claim before its pod is bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeClaimStep {
     /// Bind it to a volume that is there.
@@ -401,7 +402,7 @@ pub(super) struct PodVolumes<'a> {
     unbound: Vec<(ObjectKey, &'a VolumeClaim, &'a Class)>,
     missing: Option<&'a str>,
     is_volume_missing: bool,
-    /// Driver and handle of what is attached.
+    /// Driver and handle of the attached volumes.
     pub(super) attached: BTreeSet<(String, String)>,
 }
 

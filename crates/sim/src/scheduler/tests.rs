@@ -1,3 +1,5 @@
+//! Tests of the scheduler without an API: shared helpers, and a module for each topic.
+
 #![expect(clippy::needless_pass_by_value, reason = "values are written where they are passed")]
 
 use k8s_openapi::api::core::v1::{Node, Pod as WirePod};
@@ -37,7 +39,7 @@ fn object<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-/// A node in a zone with 4 cores, 16 GiB and room for 10 pods.
+/// A node in a zone with 4 cores, 16 GiB and 10 pods.
 fn node(name: &str, zone: &str, more: Value) -> Node {
     let base = json!({
         "metadata": { "name": name, "labels": { HOSTNAME: name, ZONE: zone } },
@@ -46,7 +48,7 @@ fn node(name: &str, zone: &str, more: Value) -> Node {
     object(over(base, &more))
 }
 
-/// A pod with label `app` that asks for a core, with its spec laid over.
+/// A pod with label `app` that requests a core, with its spec laid over.
 fn pod(name: &str, app: &str, spec: Value) -> WirePod {
     let base = json!({
         "containers": [{ "name": "c", "resources": { "requests": { "cpu": "1" } } }],
@@ -65,7 +67,7 @@ fn on(node: &str, mut pod: WirePod) -> WirePod {
     pod
 }
 
-/// What is told to a world.
+/// Returns a scheduler cache with these nodes and bound pods.
 fn cache_with(nodes: &[Node], bound: &[WirePod]) -> SchedulerCache {
     let mut cache = SchedulerCache::default();
     for node in nodes {
@@ -85,7 +87,7 @@ fn placed(cache: &mut SchedulerCache, pod: &WirePod) -> String {
     outcome.map_or_else(|unfit| unfit.to_string(), |placement| placement.node)
 }
 
-/// The first part of the message, which tells the reasons; or the node.
+/// The first part of the message, which has the reasons; or the node.
 fn reasons(cache: &mut SchedulerCache, pod: &WirePod) -> String {
     let text = placed(cache, pod);
     match text.split_once(" nodes are available: ") {

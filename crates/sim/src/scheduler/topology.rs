@@ -1,16 +1,17 @@
-//! Where pods are: domains of nodes, and indexes of who is how often on which node.
+//! Counts pods in topology domains: indexes of domains, nodes and matching pods.
 //!
 //! Counts are kept per node, for each selector that some waiting pod counts by ([`Counters`]) and
-//! for each term that some bound pod has ([`BoundTerms`]); a pod that comes or goes changes one number
-//! in those that mean it. Sums per domain are made when a pod is placed, in one pass over the
-//! nodes, because which nodes count depends on the pod.
+//! for each term that some bound pod has ([`BoundTerms`]); a pod that is bound or deleted changes
+//! one number in those that match it. Sums per domain are made when a pod is placed, in one pass
+//! over the nodes, because which nodes count depends on the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_core::pod::AffinityTerm;
 use karpenter_core::selector::{Condition, Expression, LabelSelector, Labels, Selector};
 
-/// A node's place in all lists by node. Places of nodes that are gone are used again.
+/// The index of a node in all lists by node.
+/// Indexes of deleted nodes are reused.
 pub(super) type NodeIndex = usize;
 
 /// A node has no label of the key.
@@ -48,7 +49,7 @@ impl Domains {
     }
 }
 
-/// The topology keys that somebody asks by.
+/// The topology keys that pods use, with the domain of each node.
 #[derive(Debug, Default)]
 pub(super) struct TopologyKeys {
     ids: BTreeMap<String, usize>,
@@ -78,7 +79,7 @@ impl TopologyKeys {
         &self.domains[id]
     }
 
-    /// The id of a key that somebody asks by.
+    /// The id of a key that a pod uses.
     pub(super) fn known(&self, key: &str) -> Option<usize> {
         self.ids.get(key).copied()
     }
@@ -170,7 +171,7 @@ impl Matcher {
     }
 }
 
-/// A pod, as matchers see it.
+/// A pod with the fields that matchers read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatchTarget<'a> {
     pub(super) namespace: &'a str,
@@ -209,7 +210,7 @@ impl NodeCounts {
     }
 }
 
-/// What is counted.
+/// Selects the pods that a counter counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PodFilter {
     /// A pod counts if all of them mean it; at least one.
@@ -237,7 +238,7 @@ impl PodFilter {
     }
 }
 
-/// Counts of pods by what waiting pods ask for.
+/// The pods per node that match each filter of the waiting pods.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     ids: BTreeMap<PodFilter, usize>,
@@ -281,7 +282,7 @@ impl Counters {
         id
     }
 
-    /// Gives a counter back. Those that nobody uses are dropped when there are too many.
+    /// Gives a counter back. Unused ones are dropped when there are too many.
     pub(super) fn release(&mut self, id: usize) {
         let Some(counter) = &mut self.slots[id] else { return };
         counter.users -= 1;
@@ -331,16 +332,16 @@ impl Counters {
     }
 }
 
-/// What a term of a bound pod does to others.
+/// The effect of a bound pod's term on pending pods that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TermEffect {
-    /// It keeps them out of the domain.
+    /// Forbids them the domain.
     Forbid,
-    /// It draws them there, or pushes them away if negative.
+    /// Prefers the domain for them with this weight, or avoids it if negative.
     Prefer(i64),
 }
 
-/// A term of bound pods.
+/// An affinity or anti-affinity term that bound pods have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BoundTerm {
     pub(super) effect: TermEffect,
@@ -348,7 +349,7 @@ pub(super) struct BoundTerm {
     pub(super) matcher: Matcher,
 }
 
-/// The terms of bound pods, and where those pods are.
+/// The terms of all bound pods, with the number of those pods per node.
 #[derive(Debug, Default)]
 pub(super) struct BoundTerms {
     ids: BTreeMap<BoundTerm, usize>,
@@ -387,18 +388,20 @@ impl BoundTerms {
         }
     }
 
-    /// The terms that mean a pod.
+    /// Returns the terms that match a pod, with their counts per node.
     pub(super) fn matching<'a>(
         &'a self,
         pod: MatchTarget<'a>,
     ) -> impl Iterator<Item = (&'a BoundTerm, &'a NodeCounts)> {
         let slots = self.index.of(pod.namespace).into_iter();
         let slots = slots.filter_map(|id| self.slots[id].as_ref());
-        slots.filter(move |(term, _)| term.matcher.matches(pod)).map(|(g, counts)| (g, counts))
+        slots
+            .filter(move |(term, _)| term.matcher.matches(pod))
+            .map(|(term, counts)| (term, counts))
     }
 }
 
-/// Which matchers to ask about pods of a namespace.
+/// The matchers that may match pods of a namespace.
 #[derive(Debug, Default)]
 struct Index {
     by_namespace: BTreeMap<String, BTreeSet<usize>>,

@@ -1,4 +1,4 @@
-//! What the binder writes: bindings, the condition PodScheduled, events.
+//! Writes the scheduler's decisions: bindings, the condition PodScheduled, events.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Says why a pod has no node, if it does not say so already. The event goes with the change
-    /// of the condition, where kube-scheduler counts up one event per try.
+    /// Sets the condition PodScheduled to false and emits an event, if it changed.
+    /// kube-scheduler instead counts up one event per attempt.
     pub(super) async fn report_unschedulable(
         &self,
         pod: &WirePod,

@@ -1,10 +1,10 @@
-//! The product's commands, as its log tells of them, and what must hold for each.
+//! Reads the product's disruption commands from its log, and checks each of them.
 //!
 //! | when | must hold |
 //! |---|---|
-//! | a command begins | with it, no more nodes of a pool are going than a budget allows for its reason |
-//! | its nodes go | everything that it launched in their place is ready |
-//! | its nodes go | what it launched costs less than they do, if it is about money |
+//! | a command starts | with it, no more nodes of a pool are disrupted than its budgets allow |
+//! | its nodes are deleted | all its replacements are ready |
+//! | its nodes are deleted | its replacements cost less, if it consolidates at stable prices |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,10 +24,10 @@ use super::log_subscriber::LogLine;
 #[cfg(test)]
 mod tests;
 
-/// From the look that a command is decided on to its begin, at the most.
+/// The longest time from the observation of a command's decision to its start.
 const MAX_DECISION_AGE: SignedDuration = SignedDuration::from_mins(2);
 
-/// What is known of a command.
+/// A disruption command of the product, as its log reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Command {
     pub(super) id: String,
@@ -47,13 +47,13 @@ pub(super) struct Command {
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     pub(super) all: Vec<Command>,
-    /// Of how many somebody has looked at the begin. By number: a process that is started again
-    /// draws the same ids again.
+    /// The number of commands whose start the write checker has checked.
+    /// A number and not an id: a restarted process draws the same ids again.
     checked_count: usize,
 }
 
 impl Commands {
-    /// Takes in what the log says. Whether a command has begun.
+    /// Records a log line about a command; returns whether a command has started.
     pub(super) fn record_log_line(&mut self, line: &LogLine, now: Timestamp) -> bool {
         // `Underutilized/0b7e…: replace: …`
         let (reason, rest) = line.field("command").split_once('/').unwrap_or_default();
@@ -95,26 +95,27 @@ impl Commands {
         self.all.iter_mut().rev().find(|command| command.id == id)
     }
 
-    /// Those that have begun since the last call.
+    /// Returns the commands that have started since the last call.
     pub(super) fn take_unchecked(&mut self) -> Vec<Command> {
         let first = std::mem::replace(&mut self.checked_count, self.all.len());
         self.all[first..].to_vec()
     }
 
-    /// Nobody carries them out any more.
+    /// Skips the check of started commands, since their process was killed.
     pub(super) fn skip_unchecked(&mut self) {
         self.checked_count = self.all.len();
     }
 
-    /// The last one that is about the claim, if its replacements are made and it has not failed.
+    /// Returns the last command with this source NodeClaim, if it is active.
+    /// Its replacements are created and it has not failed.
     pub(super) fn active_command_for(&self, source: &str) -> Option<&Command> {
         let is_its = |command: &&Command| command.sources.iter().any(|name| name == source);
         let last = self.all.iter().rev().find(is_its)?;
         (last.replacements.is_some() && !last.has_failed).then_some(last)
     }
 
-    /// How many nodes were to go because of commands from that one on. Those that could not begin,
-    /// such as for want of room within the limits of a pool, have moved nothing.
+    /// Returns how many nodes the commands from this one on remove.
+    /// Commands that could not start, such as for the limits of a NodePool, remove none.
     pub(super) fn removals_since(&self, first: usize) -> usize {
         let begun = self.all.iter().skip(first).filter(|command| command.replacements.is_some());
         begun.map(|command| command.sources.len()).sum()
@@ -127,8 +128,9 @@ fn json(text: &str) -> Vec<Value> {
     list.unwrap_or_default()
 }
 
-/// Pools of which commands that begin now take more nodes than a budget allows. What else goes, by
-/// hand or because it is broken, is left out: it may have come in between.
+/// Reports NodePools of which started commands take more nodes than budgets allow.
+/// Nodes that go for other reasons, such as manual deletion or repair, do not count: they may have
+/// gone in between.
 pub(super) fn budget_violations(
     begun: &[Command],
     pools: &[NodePool],
@@ -166,8 +168,8 @@ pub(super) fn budget_violations(
     found
 }
 
-/// How many of so many nodes may go at once. The decision was made a moment ago, when a schedule may
-/// have allowed more.
+/// Returns how many of `total` nodes may be disrupted at once for the reason.
+/// The decision was made a moment ago, when a schedule may have allowed more.
 fn most_allowed(pool: &NodePool, reason: Reason, total: u32, now: Timestamp) -> usize {
     let (budgets, counts) = (budgets(pool), NodeCounts { total, disrupting: 0 });
     let allowed =
@@ -193,8 +195,8 @@ fn budgets(pool: &NodePool) -> Vec<Budget> {
     budgets.iter().map(read).collect()
 }
 
-/// Replacements of a command that are there and not ready. One that was, and has gone since, does
-/// not matter.
+/// Returns existing replacements of a command that are not initialized.
+/// A replacement that was ready and is gone does not matter.
 pub(super) fn unready_replacements<'a>(
     command: &Command,
     claims: &'a [NodeClaim],
@@ -204,8 +206,8 @@ pub(super) fn unready_replacements<'a>(
     found.filter(|claim| !is_true(claim.conditions(), INITIALIZED)).collect()
 }
 
-/// Whether the command has to save money at the prices of the moment; `changed` is when they last
-/// changed.
+/// Returns whether the command must reduce the cost at current prices.
+/// `changed` is when prices last changed.
 pub(super) fn must_reduce_cost(command: &Command, changed: Option<Timestamp>) -> bool {
     matches!(command.reason, Reason::Underutilized | Reason::Empty)
         && changed.is_none_or(|changed| changed + MAX_DECISION_AGE < command.at)

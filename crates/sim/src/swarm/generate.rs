@@ -1,11 +1,11 @@
-//! Worlds from numbers.
+//! Generates the plan of a world from its seed.
 //!
-//! What a purpose draws does not depend on the others (see [`SeededRng::fork`]): a change of how pools
-//! are made leaves the faults of a seed as they are.
+//! What a purpose draws does not depend on the others (see [`SeededRng::fork`]): a change of how
+//! pools are made leaves the faults of a seed as they are.
 //!
-//! Whatever is drawn, every pod can run in the end: the pool `base` takes all that has no special
-//! wishes, no budget forbids every eviction for ever, and what is lost or broken is cleared away by
-//! somebody.
+//! Whatever is drawn, every pod can run in the end: the pool `base` takes all pods without special
+//! requirements, no budget forbids every eviction for ever, and later steps delete all that is lost
+//! or broken.
 
 mod apps;
 mod fault_windows;
@@ -51,7 +51,7 @@ pub fn generate(seed: u64, options: &Options) -> Plan {
     Plan { objects, steps }
 }
 
-/// Some time of the day, in whole milliseconds.
+/// Returns a random time up to `last`, in whole milliseconds.
 fn random_time(rng: &mut SeededRng, last: Duration) -> Duration {
     let millis = u64::try_from(last.as_millis()).unwrap_or(u64::MAX);
     Duration::from_millis(rng.range(1_000..millis.max(1_001)))
@@ -76,7 +76,8 @@ fn add_scaling(steps: &mut Vec<Step>, rng: &mut SeededRng, apps: &[App], last: D
     }
 }
 
-/// Everything grows, and shrinks again: what is left is spread over too many nodes.
+/// Adds steps that scale all apps up and later down.
+/// The remaining pods are then spread over too many nodes.
 fn add_scale_waves(steps: &mut Vec<Step>, rng: &mut SeededRng, apps: &[App], last: Duration) {
     for _ in 0..rng.range(0..4) {
         let at = random_time(rng, last.mul_f64(0.9));
@@ -92,7 +93,7 @@ fn add_scale_waves(steps: &mut Vec<Step>, rng: &mut SeededRng, apps: &[App], las
     }
 }
 
-/// What people do with `kubectl delete`, and what machines do by themselves.
+/// Adds manual deletions of objects, lost instances and silent kubelets.
 fn add_manual_deletions(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     for _ in 0..rng.range(3..12) {
         let at = random_time(rng, last);
@@ -112,7 +113,7 @@ fn add_manual_deletions(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Durati
     }
 }
 
-/// Half of the restarts come when something has just begun: then there is something to lose.
+/// Adds restarts of the product, many of them right after another step.
 fn add_restarts(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     let begun: Vec<Duration> = steps
         .iter()
@@ -135,7 +136,7 @@ fn add_restarts(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     }
 }
 
-/// The end of faults, to be said when a window of them is over.
+/// Returns the action that ends all faults.
 fn no_faults() -> PlanAction {
     PlanAction::Faults(Box::default())
 }

@@ -1,4 +1,4 @@
-//! What holds for pools, and for a world that has come to rest.
+//! Checks the limits of NodePools, and that a world at rest stays at rest.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::check::{self, WorldSnapshot};
 use crate::world::World;
 use crate::writes::Write;
 
-/// So many writes of a quiet hour are named.
+/// The most writes of a quiet hour that a violation lists.
 const MAX_LISTED_WRITES: usize = 5;
 
-/// Whether pools stay within their limits. A pool may be above one that was lowered, but nothing
-/// may be added to it then. What is being replaced does not count, as it does not for upstream: a
-/// pool at its limit could never be brought up to date.
+/// Checks that NodePools stay within their limits.
+/// A pool may exceed a limit that was lowered, but it may not grow then. Nodes that are being
+/// replaced do not count, as upstream: a pool at its limit could never replace its nodes.
 #[derive(Debug, Default)]
 pub(super) struct LimitsChecker {
-    /// The claims of each pool at the last look, and its limits.
+    /// The claims of each pool at the last check, and its limits.
     before: BTreeMap<String, (Vec<String>, Resources)>,
 }
 
@@ -82,7 +82,7 @@ fn resources(list: Option<&BTreeMap<String, Quantity>>) -> Resources {
     conversion::resources(Some(&list.into_iter().flatten().map(wire).collect()))
 }
 
-/// What must hold when nothing has happened for hours.
+/// Returns the violations of a world in which nothing has happened for hours.
 pub(super) fn rest_violations(snapshot: &WorldSnapshot) -> Vec<String> {
     let mut found: Vec<String> = check::violations_at_rest(snapshot)
         .iter()
@@ -99,8 +99,8 @@ pub(super) fn rest_violations(snapshot: &WorldSnapshot) -> Vec<String> {
     found
 }
 
-/// Reasons of events that say why nothing is done, and are said again and again as upstream does:
-/// they are gone after a while.
+/// Reasons of events that are emitted again in a world at rest, as upstream.
+/// They explain why nothing is disrupted, and expire after a while.
 const REPEATED_EVENT_REASONS: [&str; 4] = [
     "Unconsolidatable",
     "DisruptionBlocked",
@@ -108,8 +108,7 @@ const REPEATED_EVENT_REASONS: [&str; 4] = [
     "DoNotDisruptGracePeriodElapsed",
 ];
 
-/// What the product has written since a time from which on there was no reason to, for example in a
-/// quiet hour.
+/// Returns the writes of the product since a time without reason to write.
 pub(super) async fn unexpected_writes(
     world: &World,
     since: Timestamp,

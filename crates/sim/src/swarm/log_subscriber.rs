@@ -1,8 +1,8 @@
-//! Hears what the product logs about its commands. Nothing else says which nodes go together, and
-//! for which others they wait.
+//! Receives what the product logs about its commands. Only the log reports which nodes a command
+//! removes together, and which replacements it waits for.
 //!
-//! A world runs on one thread, so what is logged on it is the world's own. Whoever listened before
-//! goes on hearing what they want to.
+//! A world runs on one thread, so a log line of this thread is the world's own. The subscriber that
+//! was installed before still gets what it wants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-/// Where commands are spoken of.
+/// The log target of lines about commands.
 const TARGET: &str = "karpenter_controllers::disruptor";
 
-/// A line of the log.
+/// A log line: its message and its fields.
 #[derive(Debug, Default)]
 pub(super) struct LogLine {
     pub(super) message: String,
@@ -36,7 +36,7 @@ impl LogLine {
     }
 }
 
-/// Lets somebody hear what this thread logs about commands, until the guard is dropped.
+/// Calls the handler with this thread's log lines until the guard is dropped.
 pub(super) fn subscribe(handler: impl Fn(&LogLine) + Send + Sync + 'static) -> DefaultGuard {
     let before = dispatcher::get_default(Clone::clone);
     dispatcher::set_default(&Dispatch::new(LogSubscriber { before, handler: Box::new(handler) }))

@@ -1,4 +1,4 @@
-//! What a world of the swarm is made of.
+//! The plan of a swarm world: its options, initial objects and steps.
 
 use std::fmt;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Options {
         }
     }
 
-    /// For a quick look: two hours instead of a day.
+    /// For a quick run: two hours instead of a day.
     pub fn short() -> Self {
         Self {
             busy: Duration::from_hours(1),
@@ -61,7 +61,7 @@ impl Options {
     }
 }
 
-/// A world: what is there at the start, and what happens.
+/// The plan of a world: its initial objects and its steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub objects: Vec<Value>,
@@ -76,8 +76,9 @@ pub struct Step {
     pub action: PlanAction,
 }
 
-/// Numbers choose among what is there when the time comes: the object at that position, counted
-/// round and round.
+/// An action of a plan on the world, its faults or the product.
+/// Numbers choose among the objects that exist at that time: the object at that position, modulo
+/// their count.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanAction {
     Apply(Value),
@@ -87,32 +88,32 @@ pub enum PlanAction {
         name: String,
         replicas: u64,
     },
-    /// Somebody deletes a Node, or a NodeClaim.
+    /// Deletes a Node.
     DeleteNode(u64),
     DeleteClaim(u64),
-    /// Somebody deletes so many pods in a row.
+    /// Deletes so many pods in a row.
     DeletePods {
         first: u64,
         count: u64,
     },
     /// A kubelet falls silent.
     Silence(u64),
-    /// Somebody deletes the Nodes whose kubelets are silent.
+    /// Deletes the Nodes whose kubelets are silent.
     DeleteSilentNodes,
     /// The cloud takes an instance away.
     LoseInstance(u64),
-    /// The cloud takes an instance away that the last command of the product is about.
+    /// Removes an instance of the product's last command from the cloud.
     LoseInstanceOfCommand(u64),
-    /// Somebody deletes a NodeClaim that the last command of the product is about.
+    /// Deletes a NodeClaim of the product's last command.
     DeleteClaimOfCommand(u64),
-    /// From now on these prices are other than usual, and no others.
+    /// Replaces all price changes by these.
     ChangePrices(Vec<PriceChange>),
-    /// So long after the product's next command has begun, this happens.
+    /// Runs the action this long after the product's next command has started.
     AfterNextCommand {
         after: Duration,
         action: Box<PlanAction>,
     },
-    /// From now on this goes wrong, and nothing else.
+    /// Replaces all faults by these.
     Faults(Box<FaultSpec>),
     /// The product's process is killed, and started again after a while.
     Restart {

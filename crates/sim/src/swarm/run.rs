@@ -1,4 +1,4 @@
-//! One world, from its start to its end.
+//! Runs one world of the swarm, from its start to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,34 +30,37 @@ use crate::{cloud, objects};
 /// with the usual ten seconds a quiet day would be little else.
 const LEASE_EVERY: Duration = Duration::from_mins(4);
 
-/// When to look after each step: while things move, and when they should have come to rest.
+/// The delays of the checks after each step.
+/// The first ones check the world in motion, the last one when it should be at rest.
 const CHECK_DELAYS_AFTER_STEP: [Duration; 3] =
     [Duration::from_secs(10), Duration::from_mins(1), Duration::from_mins(10)];
 
-/// How often to look anyway.
+/// The interval of checks when no step happens.
 const CHECK_INTERVAL: Duration = Duration::from_mins(30);
 
-/// Looks that are closer together show the same.
+/// The shortest time between two checks; closer ones would show the same.
 const MIN_CHECK_INTERVAL: Duration = Duration::from_secs(4);
 
 /// How long something may be wrong that the product has to notice first. The API may fail for an
 /// hour and a half meanwhile, and the product may be down; at the end nothing may be wrong at all.
 const WINDOW: Duration = Duration::from_hours(3);
 
-/// What replaces a claim that expires has come to rest after that.
+/// How long an expired NodeClaim and its replacement take to come to rest.
 const REPLACEMENT_DURATION: SignedDuration = SignedDuration::from_mins(30);
 
-/// A process that was started has had a look at everything after that.
+/// How long a started process takes to evaluate the whole cluster.
 const STARTUP_DURATION: Duration = Duration::from_mins(10);
 
-/// A claim that is still going then is not waited for any more.
+/// The age of a world at which the run stops waiting for rest.
+/// It then no longer waits for deletions, drift and commands, only for NodeClaims that expire.
 const MAX_RUN_DURATION: SignedDuration = SignedDuration::from_hours(60);
 
-/// How many nodes the product may remove by itself when nothing happens any more, for each node that
-/// there is then; and how many in any case, such as those that were on their way.
+/// The most nodes that the product may remove in a world at rest.
+/// The first number is per node of the world at that time, the second is added to it, such as for
+/// removals that had started.
 const MAX_REMOVALS_AT_REST: (usize, usize) = (3, 5);
 
-/// What became of a world.
+/// The result of running a world.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     pub seed: u64,
@@ -108,7 +111,7 @@ fn time(at: SignedDuration) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Is told what happens, while it happens.
+/// A callback that gets each event of a run, with its time.
 pub(super) type ProgressReporter<'a> = &'a (dyn Fn(SignedDuration, &str) + Sync);
 
 /// Runs the world of a seed. To be called on a runtime of one thread whose time is paused.
@@ -116,7 +119,7 @@ pub async fn run(seed: u64, options: &Options, progress: ProgressReporter<'_>) -
     run_in(|world| world, seed, options, progress).await
 }
 
-/// The same in a world that somebody has changed before it begins.
+/// The same, in a world that `change` has changed before it begins.
 pub(super) async fn run_in(
     change: impl FnOnce(World) -> World,
     seed: u64,
@@ -154,11 +157,12 @@ struct WorldRun<'a> {
     write_checker: WriteChecker,
     checker: Checker,
     limits: LimitsChecker,
-    /// When the product comes back, while it is away.
+    /// When the product restarts, while it is down.
     product_restart_at: Option<Timestamp>,
-    /// What waits for a command: how many there were before, how long after it, and what.
+    /// Actions that wait for a command.
+    /// Each has the number of earlier commands, the delay after the start, and the action.
     command_triggers: Vec<(usize, Duration, PlanAction)>,
-    /// What is to happen beside the plan.
+    /// Actions that are due besides the steps of the plan.
     due: BTreeMap<Timestamp, PlanAction>,
     last_check: Option<Timestamp>,
     claims: BTreeSet<String>,
@@ -227,7 +231,7 @@ impl<'a> WorldRun<'a> {
         Ok(())
     }
 
-    /// How often the product has moved things by itself since nothing happens any more.
+    /// Checks how many nodes the product has removed since the world is at rest.
     fn check_removals_at_rest(&mut self, commands: usize, nodes: usize) {
         let removals = self.write_checker.removals_since(commands);
         let (each, any) = MAX_REMOVALS_AT_REST;
@@ -238,7 +242,7 @@ impl<'a> WorldRun<'a> {
         }
     }
 
-    /// Lets time pass, the product come back, and happen what was to happen meanwhile.
+    /// Advances the world to this time, restarting the product and performing due actions.
     async fn advance_until(&mut self, time: Timestamp) -> Result<(), RunError> {
         let world = self.world;
         loop {
@@ -277,7 +281,7 @@ impl<'a> WorldRun<'a> {
         }
     }
 
-    /// A command has begun.
+    /// Schedules the actions that have waited for a command that has started.
     fn schedule_triggered_actions(&mut self) {
         let (now, count) =
             (self.world.clock.now(), *self.write_checker.started_commands().borrow());
@@ -304,7 +308,7 @@ impl<'a> WorldRun<'a> {
         self.violations.push((at, text));
     }
 
-    /// Looks at everything, unless it just has.
+    /// Checks the whole world, unless the last check is recent.
     async fn check_world(&mut self) -> Result<(), RunError> {
         for (at, text) in self.write_checker.take_violations() {
             self.record_violation_at(at, text);
@@ -331,8 +335,9 @@ impl<'a> WorldRun<'a> {
         Ok(())
     }
 
-    /// Waits until no claim expires while it is to be quiet, or has done so lately, none is on its way
-    /// out, and the product has found no more nodes to remove for a while.
+    /// Waits until the world is at rest.
+    /// No claim expires in the quiet hour or has lately, none is being deleted, and the product has
+    /// found no more nodes to remove for a while.
     async fn await_rest(&mut self, quiet: SignedDuration) -> Result<(), RunError> {
         loop {
             let now = self.world.clock.now();
@@ -479,7 +484,7 @@ impl<'a> WorldRun<'a> {
     }
 }
 
-/// Which steps are due at which time; none where it is only time for a look.
+/// Which steps are due at which time; none where only a check is due.
 fn schedule(plan: &Plan, end: Duration) -> BTreeMap<Duration, Vec<usize>> {
     let mut times: BTreeMap<Duration, Vec<usize>> = BTreeMap::new();
     for (index, step) in plan.steps.iter().enumerate() {

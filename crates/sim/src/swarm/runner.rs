@@ -1,4 +1,5 @@
-//! Many seeds, on many threads. Each has a thread and a runtime of its own while it runs.
+//! Runs the worlds of many seeds on many threads. Each world has a thread and a runtime of its own
+//! while it runs.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -14,14 +15,14 @@ use super::run::{self, Outcome, ProgressReporter, Stats};
 /// Futures of whole worlds are large.
 const STACK: usize = 16 << 20;
 
-/// What a thread says.
+/// An event that a thread of the swarm sends.
 #[derive(Debug)]
 pub enum RunEvent {
     Started(u64),
     Finished(Box<Outcome>),
 }
 
-/// Runs the world of one seed to its end. A panic is an outcome like others.
+/// Runs the world of one seed to its end; a panic becomes a violation.
 pub fn run_seed(seed: u64, options: &Options, progress: ProgressReporter<'_>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -38,8 +39,8 @@ pub fn run_seed(seed: u64, options: &Options, progress: ProgressReporter<'_>) ->
     })
 }
 
-/// Runs the worlds of these seeds, and says when each begins and ends. Threads are not waited for:
-/// who does not want to hear the rest just goes.
+/// Runs the worlds of these seeds; the receiver gets each start and end.
+/// The threads are detached: a caller that drops the receiver does not wait for them.
 pub fn run_seeds(
     seeds: Range<u64>,
     options: &Options,

@@ -1,3 +1,5 @@
+//! Tests of the swarm: reproducible plans, short runs, and reports of forbidden writes.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +24,8 @@ fn each_seed_generates_its_own_reproducible_plan() {
     assert_ne!(generate(7, &options), generate(8, &options));
 }
 
-/// The large swarm is `cargo xtask swarm`. These have a shorter day.
+/// Runs a short day of this seed and asserts that it has no violations.
+/// The large swarm is `cargo xtask swarm`.
 #[track_caller]
 fn assert_run_passes(seed: u64, consolidate_after: Option<&str>) -> Stats {
     let consolidate_after = consolidate_after.map(str::to_owned);
@@ -62,7 +65,7 @@ fn the_replay_command_contains_the_swarm_options() {
     }
 }
 
-/// Logs a command that takes all nodes at once, while no pool allows any.
+/// Logs a command that takes all nodes, while the budgets allow none.
 async fn log_command_for_all_nodes(claims: &Api<NodeClaim>, pools: &Api<NodePool>) {
     let Ok(found) = claims.list(&ListParams::default()).await else { return };
     let of = |claim: &NodeClaim| json!({"NodeClaim": {"name": claim.name_any()}});

@@ -1,11 +1,11 @@
-//! Looks at each deletion of the product when it happens, and asks whether something calls for it.
+//! Checks each deletion by the product when it happens: is there a reason for it?
 //!
 //! | the product | must not |
 //! |---|---|
-//! | deletes a NodeClaim | unless it never became a node, its node is not ready or going, or its time is up |
-//! | begins a command, deletes its nodes | against what [`commands`](super::commands) says |
-//! | deletes a pod, instead of evicting it | unless the node has to be gone before the pod could end by itself |
-//! | ends an instance | before its NodeClaim is going, nor while pods run on its node that should have left |
+//! | deletes a NodeClaim | of a ready node, unless for a command or expiration |
+//! | starts a command, deletes its nodes | against the rules of [`commands`](super::commands) |
+//! | deletes a pod, instead of evicting it | unless the node's deadline is in its grace period |
+//! | deletes an instance | before its NodeClaim is deleted, or while evictable pods run on it |
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,28 +29,30 @@ use crate::cloud::{FaultyCloud, provider_id};
 use crate::world::World;
 use crate::writes::Write;
 
-/// Times in objects are whole seconds, and what is read and what is done are not one moment.
+/// Tolerance for times in objects, which are whole seconds, and for the delay between read and
+/// write.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
-/// What was wrong, and when. Clones are the same.
+/// Checks each write and instance deletion of the product; keeps the violations.
+/// Clones share one state.
 #[derive(Clone)]
 pub(super) struct WriteChecker {
     client: Client,
     clock: Arc<dyn Clock>,
-    /// Not to keep the world: it has the witness.
+    /// Weak, since the cloud owns the write checker through its hook.
     cloud: Weak<FaultyCloud>,
     commands: Arc<Mutex<Commands>>,
-    /// How many commands have begun.
+    /// The number of commands that have started.
     started_commands: watch::Sender<usize>,
-    /// When prices last changed.
+    /// The time of the last price change.
     prices_changed_at: Arc<Mutex<Option<Timestamp>>>,
     found: Arc<Mutex<Vec<(Timestamp, String)>>>,
-    /// Each is told once.
+    /// The violations so far; each is reported once.
     reported: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl WriteChecker {
-    /// Looks on from now on.
+    /// Creates a checker and hooks it into the world's writes and cloud.
     pub(super) fn attach(world: &World) -> Self {
         let checker = Self {
             client: world.client(),
@@ -74,7 +76,7 @@ impl WriteChecker {
         checker
     }
 
-    /// Hears of commands as long as the guard lives.
+    /// Records the commands in the log until the guard is dropped.
     pub(super) fn subscribe_to_log(&self) -> DefaultGuard {
         let checker = self.clone();
         log_subscriber::subscribe(move |line: &LogLine| {
@@ -84,12 +86,12 @@ impl WriteChecker {
         })
     }
 
-    /// How many commands have begun, and when another does.
+    /// Returns the number of started commands, as a channel that reports changes.
     pub(super) fn started_commands(&self) -> watch::Receiver<usize> {
         self.started_commands.subscribe()
     }
 
-    /// How many nodes were to go because of commands after the first so many.
+    /// Returns how many nodes the commands after the first `first` ones remove.
     pub(super) fn removals_since(&self, first: usize) -> usize {
         lock(&self.commands).removals_since(first)
     }
@@ -99,17 +101,17 @@ impl WriteChecker {
         lock(&self.commands).all.last().cloned()
     }
 
-    /// The product's process is gone.
+    /// Skips the check of started commands, since the product's process was killed.
     pub(super) fn skip_unchecked_commands(&self) {
         lock(&self.commands).skip_unchecked();
     }
 
-    /// Prices have changed.
+    /// Records that prices change now.
     pub(super) fn record_price_change(&self) {
         *lock(&self.prices_changed_at) = Some(self.clock.now());
     }
 
-    /// What was found since the last call.
+    /// Returns the violations since the last call.
     pub(super) fn take_violations(&self) -> Vec<(Timestamp, String)> {
         std::mem::take(&mut *lock(&self.found))
     }
@@ -121,7 +123,7 @@ impl WriteChecker {
     }
 
     async fn check_write(&self, write: &Write) {
-        // The first that comes of a command is a write, so this is the moment of its begin.
+        // The first effect of a command is a write, so the command starts now.
         let fresh = lock(&self.commands).take_unchecked();
         if !fresh.is_empty() {
             self.check_started_commands(&fresh).await;
@@ -170,7 +172,7 @@ impl WriteChecker {
         Some(sum)
     }
 
-    /// A node goes because of a command.
+    /// Checks the deletion of a command's source: replacements are ready and cost less.
     async fn check_source_deletion(&self, name: &str) {
         let Some(command) = lock(&self.commands).active_command_for(name).cloned() else { return };
         let claims: Api<NodeClaim> = Api::all(self.client.clone());
@@ -303,8 +305,8 @@ fn deadline(claim: &NodeClaim) -> Option<Timestamp> {
     claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP)?.parse().ok()
 }
 
-/// Whether the pod should have left before: it runs, is of no DaemonSet, and nobody has asked it to
-/// end, or it has not had its time yet.
+/// Returns whether the pod should have left its node before.
+/// It runs, is of no DaemonSet, and its deletion was not requested or its grace period is not over.
 fn is_left_behind(pod: &Pod, now: Timestamp) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let is_daemon = pod.owner_references().iter().any(|owner| owner.kind == "DaemonSet");

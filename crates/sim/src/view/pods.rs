@@ -1,4 +1,4 @@
-//! What a view tells of a pod.
+//! Reads from a pod what a view shows: its state, workload and requests.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodState {
-    /// Nobody has looked at it yet.
+    /// The scheduler has not tried it yet.
     Pending,
     /// The scheduler found no place for it.
     Unschedulable,
@@ -35,13 +35,13 @@ impl PodState {
         }
     }
 
-    /// Whether it takes room on its node.
+    /// Returns whether a pod in this state uses capacity of its node.
     pub(super) fn uses_capacity(self) -> bool {
         matches!(self, Self::Bound | Self::Running | Self::Ending)
     }
 }
 
-/// How far a pod is.
+/// Returns the state of a pod.
 pub fn pod_state(pod: &Pod) -> PodState {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
@@ -82,7 +82,7 @@ pub fn workload_of(pod: &Pod) -> String {
     format!("{}/{name}", pod.namespace().unwrap_or_default())
 }
 
-/// Millicores and bytes that the containers ask for.
+/// Millicores and bytes that the containers request.
 pub(super) fn requests_of(pod: &Pod) -> (u64, u64) {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let requests =

@@ -1,4 +1,4 @@
-//! PodDisruptionBudget: how many pods may be disrupted now.
+//! PodDisruptionBudget: computes how many pods may be disrupted now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// The status, and when it changes by the passing of time. `scale` says who decides how many pods
-/// there are of a pod's kind, by uid, and how many.
+/// The status, and when it changes by the passing of time. `scale` returns the controller that sets
+/// the number of pods of a pod's kind, by uid, and that number.
 pub(super) fn status(
     budget: &PodDisruptionBudget,
     pods: &[&Arc<Pod>],
@@ -56,7 +56,7 @@ pub(super) fn status(
     (status, again)
 }
 
-/// How many pods there should be, and how many of them healthy.
+/// Returns the expected number of pods, and how many must be healthy.
 fn expected_and_desired_pods(
     budget: &PodDisruptionBudget,
     pods: &[&Arc<Pod>],
@@ -81,7 +81,7 @@ fn expected_and_desired_pods(
     }
 }
 
-/// The sizes of all that the pods belong to. Pods that belong to nobody do not count.
+/// The sum of the replicas of the pods' controllers. Pods without a controller do not count.
 fn expected(
     pods: &[&Arc<Pod>],
     scale: impl Fn(&Pod) -> Option<(String, i32)>,
@@ -121,7 +121,7 @@ fn disrupted(
     (kept, again)
 }
 
-/// If the numbers cannot be told, nothing is allowed.
+/// Returns the status for an error: no disruption is allowed.
 fn sync_failed_status(
     budget: &PodDisruptionBudget,
     old: PodDisruptionBudgetStatus,

@@ -1,4 +1,4 @@
-//! What the controllers know, and whom a change concerns.
+//! Caches the objects of the workload controllers, and queues the objects that a change affects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const QUARANTINE: Duration = Duration::from_secs(40);
 /// Where the leases of nodes are.
 const NODE_LEASES: &str = "kube-node-lease";
 
-/// The watches.
+/// The informers of the kinds that the controllers watch.
 #[derive(Debug)]
 pub(super) struct Informers {
     pub(super) pods: Informer<Pod>,
@@ -96,7 +96,7 @@ impl Informers {
     }
 }
 
-/// All that is known as of the last look at the watches.
+/// The objects that the controllers know, as of the last applied changes.
 #[derive(Debug, Default)]
 pub(super) struct ObjectCache {
     pub(super) pods: Index<Pod>,
@@ -110,14 +110,14 @@ pub(super) struct ObjectCache {
     pub(super) budgets: Index<PodDisruptionBudget>,
     /// Pods by the node that they are bound to.
     pub(super) by_node: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Uids of pods whose deletion was accepted and has not been seen yet.
+    /// Uids of pods with an accepted deletion that the watch has not shown.
     accepted_deletions: BTreeSet<String>,
-    /// Since when pods have been on a node that they must leave after a while, by uid.
+    /// The start of the toleration period of pods on tainted nodes, by uid.
     pub(super) evicting_since: BTreeMap<String, Timestamp>,
 }
 
 impl ObjectCache {
-    /// Takes in what has changed, and queues whom it concerns.
+    /// Applies the changes of all informers, and queues the affected objects.
     pub(super) fn apply_changes(
         &mut self,
         informers: &Informers,
@@ -183,7 +183,7 @@ impl ObjectCache {
         }
     }
 
-    /// Deployments that may adopt a ReplicaSet.
+    /// Queues the Deployments that may adopt a ReplicaSet.
     fn enqueue_adopting_deployments(
         &self,
         queue: &mut Queue,
@@ -229,7 +229,8 @@ impl ObjectCache {
         }
     }
 
-    /// Whether the pod must leave its node, or has lost it.
+    /// Queues checks of a newly bound pod: is it evicted, is its node gone?
+    /// Drops these checks for a deleted pod.
     fn handle_binding_change(&mut self, change: &Change<Pod>, queue: &mut Queue, now: Timestamp) {
         let bound =
             |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| node_name(pod).map(str::to_owned));
@@ -287,7 +288,7 @@ impl ObjectCache {
         }
     }
 
-    /// Budgets count the pod; a Job that is gone does not any more.
+    /// Queues the budgets of a pod, and the pod if its Job is gone.
     fn enqueue_budgets_and_job(&self, change: &Change<Pod>, queue: &mut Queue, now: Timestamp) {
         for budget in self.budgets.in_namespace(&change.key.namespace) {
             let selector =
@@ -308,7 +309,8 @@ impl ObjectCache {
         }
     }
 
-    /// A Deployment that replaces all pods at once waits for the last one to end.
+    /// Queues the Deployment of a ReplicaSet that has lost a pod.
+    /// A Deployment that recreates its pods waits for the last old one to end.
     fn enqueue_recreating_deployment(
         &self,
         queue: &mut Queue,
@@ -322,7 +324,7 @@ impl ObjectCache {
         }
     }
 
-    /// Whoever may adopt a pod that nobody decides over.
+    /// Queues the controllers that may adopt a pod without a controller.
     fn enqueue_adopters(&self, queue: &mut Queue, namespace: &str, pod: &Pod, now: Timestamp) {
         if is_terminating(pod) {
             return;
@@ -347,7 +349,7 @@ impl ObjectCache {
         }
     }
 
-    /// The deletion of the pod was accepted.
+    /// Records that the API has accepted the deletion of the pod.
     pub(super) fn record_accepted_deletion(&mut self, pod: &Pod) {
         self.accepted_deletions.extend(pod.metadata.uid.clone());
     }

@@ -1,4 +1,4 @@
-//! The loop: takes what is due from the queue, decides, and writes.
+//! Runs the workload controllers: takes due objects from the queue, decides, writes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::write::{Writer, ignore_not_found_or_conflict};
 use super::{daemon_set, deployment, replica_set, stateful_set};
 use karpenter_operator::watch::{Notifier, ObjectKey};
 
-/// When the object is to be looked at again although nothing changes.
+/// When to sync the object again although nothing changes, if at all.
 pub(super) type Requeue = Option<Timestamp>;
 
 pub(super) struct Controllers<'a> {
@@ -50,7 +50,7 @@ impl<'a> Controllers<'a> {
                 continue;
             };
             tokio::select! {
-                // A change is worth a look even if the time has come too.
+                // A change is handled even if the time has come too.
                 biased;
                 () = wake.notified() => {}
                 () = self.clock.sleep_until(next) => {}
@@ -166,7 +166,7 @@ impl<'a> Controllers<'a> {
         let failure = done.as_ref().err().map(ToString::to_string);
         let terminating = ending.iter().filter(|pod| !is_finished(pod)).count();
         let status = replica_set::status(&set, &active, terminating, failure.as_deref(), now);
-        // After writes the pods are counted in the next look, which follows from them.
+        // After writes the pods are counted in the next sync, which follows from them.
         let is_due = !wrote || failure.is_some();
         if is_due && set.status.as_ref() != Some(&status) {
             let mut changed = (*set).clone();

@@ -1,4 +1,4 @@
-//! DaemonSet: one pod for each node that fits, bound by the scheduler.
+//! DaemonSet: keeps one pod on each node that fits; the scheduler binds it.
 //!
 //! Pods name their node in an affinity. They count as new or old by the hash of their template;
 //! ControllerRevisions, which serve `kubectl rollout undo`, are left out.
@@ -78,7 +78,7 @@ pub(super) fn decide(
     Some(Decision { create, delete, status, requeue_at })
 }
 
-/// The pod of a node, before it is told which.
+/// The pod for any node, before its node affinity is set.
 fn pod_of(set: &DaemonSet, spec: &DaemonSetSpec, hash: &str) -> Pod {
     let mut pod = from_template(set, &spec.template);
     let labels = pod.metadata.labels.get_or_insert_default();
@@ -91,7 +91,8 @@ fn pod_of(set: &DaemonSet, spec: &DaemonSetSpec, hash: &str) -> Pod {
     pod
 }
 
-/// Pods of DaemonSets stay on nodes in trouble, and come to nodes that take no others.
+/// Adds the tolerations that pods of DaemonSets get by default.
+/// They stay on unhealthy nodes, and may start on nodes that reject other pods.
 fn add_default_tolerations(spec: &mut PodSpec) {
     let mut tolerated = vec![
         ("not-ready", "NoExecute"),
@@ -228,7 +229,8 @@ impl<'a> DaemonSetSync<'a> {
         self.is_rolling() && self.limits().0 > 0
     }
 
-    /// Nodes without a pod get one; pods that are finished, too many or in the wrong place go.
+    /// Returns pods to create and delete, so that each fitting node has one.
+    /// Finished, surplus and misplaced pods are deleted.
     fn place_pods(&self) -> Changes<'a> {
         let (mut create, mut delete) = (Vec::new(), Vec::new());
         for (node, fit) in self.each_node() {

@@ -1,8 +1,8 @@
-//! Deployment: which ReplicaSets there should be, and how large.
+//! Deployment: decides which ReplicaSets exist, and their sizes.
 //!
-//! One look decides all at once, where kube-controller-manager makes one write per look; the
-//! sizes that come out are the same. What is left out: the events, and rollback annotations of
-//! the extensions API.
+//! One sync decides all at once, where kube-controller-manager makes one write per sync; the
+//! resulting sizes are the same. Left out: the events, and rollback annotations of the extensions
+//! API.
 
 mod revision;
 mod rolling;
@@ -29,7 +29,7 @@ pub(super) struct Decision {
     /// The new value of its revision annotation.
     pub(super) revision: Option<String>,
     pub(super) status: DeploymentStatus,
-    /// When the deadline for progress passes.
+    /// When the progress deadline passes, if there is one.
     pub(super) requeue_at: Option<Timestamp>,
 }
 
@@ -136,7 +136,7 @@ impl Rollout<'_> {
         None
     }
 
-    /// Old ReplicaSets without pods beyond the limit, the oldest revisions first.
+    /// Returns unused ReplicaSets beyond the history limit, oldest revisions first.
     fn sets_beyond_history_limit(&self) -> Vec<String> {
         let limit = self.spec.revision_history_limit.unwrap_or(10);
         let limit = usize::try_from(limit).unwrap_or_default();

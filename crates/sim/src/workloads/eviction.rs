@@ -1,12 +1,12 @@
-//! Which pods have to leave their node because of its taints, and when.
+//! Decides which pods must leave their node because of its taints, and when.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
 use karpenter_cluster::ingest::conversion;
 
-/// How long a pod may stay on a node: for ever (none), or until so much time has passed since its
-/// taints were seen.
+/// Returns how long a pod tolerates a node's taints; `None` for ever.
+/// The time counts from when the controller saw the taints.
 pub(super) fn toleration_period(pod: &Pod, node: &Node) -> Option<Duration> {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref());
     let tolerations = tolerations.unwrap_or_default();
@@ -20,7 +20,7 @@ pub(super) fn toleration_period(pod: &Pod, node: &Node) -> Option<Duration> {
     shortest
 }
 
-/// The taints of a node that make pods leave.
+/// Returns the `NoExecute` taints of a node.
 pub(super) fn no_execute_taints(node: &Node) -> impl Iterator<Item = &Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
     taints.iter().filter(|taint| taint.effect == "NoExecute")

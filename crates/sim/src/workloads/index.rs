@@ -1,4 +1,4 @@
-//! Objects by the owner that decides over them.
+//! Indexes objects by name and by their controlling owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use karpenter_operator::watch::{Change, ObjectKey};
 pub(super) struct Index<K> {
     all: BTreeMap<ObjectKey, Arc<K>>,
     by_owner: BTreeMap<String, BTreeMap<ObjectKey, Arc<K>>>,
-    /// Those that nobody decides over.
+    /// Objects without a controller.
     orphans: BTreeMap<ObjectKey, Arc<K>>,
 }
 
@@ -71,7 +71,7 @@ impl<K: Resource> Index<K> {
         self.by_owner.get(uid).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// What an owner with this selector has, should take, and should let go.
+    /// Returns the objects that an owner controls, should adopt and should release.
     pub(super) fn ownership_of(&self, owner: &impl Resource, selector: &Selector) -> Ownership<K> {
         let meta = owner.meta();
         let mut ownership = Ownership { owned: Vec::new(), adopt: Vec::new(), release: Vec::new() };
@@ -81,7 +81,7 @@ impl<K: Resource> Index<K> {
             place.push(Arc::clone(object));
         }
         if meta.deletion_timestamp.is_some() {
-            // Who is about to go neither takes nor lets go.
+            // An owner that is being deleted neither adopts nor releases.
             ownership.release.clear();
             return ownership;
         }
@@ -113,9 +113,9 @@ pub(super) fn labels<K: Resource>(object: &K) -> &Labels {
 #[derive(Debug)]
 pub(super) struct Ownership<K> {
     pub(super) owned: Vec<Arc<K>>,
-    /// Free ones that the selector means.
+    /// Orphans that the selector matches.
     pub(super) adopt: Vec<Arc<K>>,
-    /// Owned ones that the selector does not mean any more.
+    /// Owned ones that the selector no longer matches.
     pub(super) release: Vec<Arc<K>>,
 }
 

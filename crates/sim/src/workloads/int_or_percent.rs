@@ -1,4 +1,4 @@
-//! Numbers as the API writes them: whole ones, and shares of another.
+//! Converts counts and percentages to the numbers of the API.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -7,7 +7,7 @@ pub(super) fn int(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-/// A count of a field that is absent when it is zero.
+/// Returns a count for a field that is absent when it is zero.
 pub(super) fn nonzero_count(number: usize) -> Option<i32> {
     nonzero(int(number))
 }
@@ -16,7 +16,8 @@ pub(super) fn nonzero(number: i32) -> Option<i32> {
     (number != 0).then_some(number)
 }
 
-/// A number, or a share of `total` such as `25%`. Nothing for what is neither.
+/// Returns a number, or a percentage such as `25%` of `total`.
+/// `None` for any other text.
 pub(super) fn scaled_value(value: &IntOrString, total: i32, round_up: bool) -> Option<i32> {
     match value {
         IntOrString::Int(number) => Some(*number),

@@ -1,9 +1,9 @@
-//! Job: pods that are to succeed a number of times.
+//! Job: runs pods until enough of them have succeeded.
 //!
-//! Pods bear a finalizer until they are counted, as those of the real controller do: a pod that is
-//! deleted with its node is counted all the same. Counting takes two looks: uids are noted in the
-//! status, the finalizers go, and then the counts grow. Left out: success policies, rules on exit
-//! codes (`podFailurePolicy`) and limits per index, and `managedBy` others.
+//! Pods have a finalizer until they are counted, as those of the real controller do: a pod that is
+//! deleted with its node is counted all the same. Counting takes two syncs: the status records the
+//! uids, the finalizers are removed, and then the counts grow. Left out: success policies, rules on
+//! exit codes (`podFailurePolicy`) and limits per index, and `managedBy` others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ mod tests;
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// How long after a failure the next pod comes; each further failure doubles that.
+/// The backoff before the next pod after a failure; each further failure doubles it.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(10);
 const MAX_BACKOFF: Duration = Duration::from_mins(10);
 
@@ -72,7 +72,7 @@ pub(super) fn decide(job: &Job, pods: &[Arc<Pod>], now: Timestamp) -> Option<Dec
     let (mut create, mut delete, mut expired) = (Vec::new(), Vec::new(), false);
     if finished.is_some() || job.metadata.deletion_timestamp.is_some() {
         (expired, requeue_at) = sync.ttl_expiry(finished);
-        // Nothing is made any more, and what is left goes.
+        // No more pods are created, and the remaining ones are deleted.
         sync.release = pods.iter().filter(|pod| is_tracked(pod)).cloned().collect();
         delete.extend(pods.iter().filter(|pod| finished.is_some() && is_active(pod)).cloned());
     } else {
@@ -133,7 +133,7 @@ impl JobSync<'_> {
             .filter(|pod| is_tracked(pod) && (phase(pod) == "Succeeded" || self.has_failed(pod)))
     }
 
-    /// Failed, or ended before it could succeed. Who replaces only what has failed waits until
+    /// Failed, or ended before it could succeed. A Job that replaces only failed pods waits until
     /// the pod is at its end.
     fn has_failed(&self, pod: &Pod) -> bool {
         let waits = self.spec.pod_replacement_policy.as_deref() == Some("Failed");
@@ -243,7 +243,7 @@ impl JobSync<'_> {
         JobOutcome::Running
     }
 
-    /// How many pods there should be, and which.
+    /// Returns the pods to create and to delete, and when to sync again.
     fn scale_pods(&self, status: &mut JobStatus) -> (Vec<Pod>, Vec<Arc<Pod>>, Option<Timestamp>) {
         let mut active: Vec<&Arc<Pod>> = self.pods.iter().filter(|pod| is_active(pod)).collect();
         if self.spec.suspend == Some(true) {
@@ -320,7 +320,7 @@ impl JobSync<'_> {
         Some(later(*last, (INITIAL_BACKOFF * 2_u32.pow(doublings)).min(MAX_BACKOFF)))
     }
 
-    /// When a Job that is over is deleted.
+    /// Returns whether to delete a finished Job now, and when if later.
     fn ttl_expiry(&self, end: Option<Timestamp>) -> (bool, Option<Timestamp>) {
         let ttl = self.spec.ttl_seconds_after_finished;
         let time = end.zip(ttl).map(|(end, ttl)| later(end, seconds(i64::from(ttl))));

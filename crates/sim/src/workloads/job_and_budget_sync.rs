@@ -1,4 +1,4 @@
-//! Carries out what is decided about Jobs and disruption budgets.
+//! Syncs Jobs and PodDisruptionBudgets: writes what their modules decide.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Controllers<'_> {
         self.writer.patch(&self.informers.pods, pod, patch).await
     }
 
-    /// A pod of a Job that is gone is waited for by nobody.
+    /// Removes the tracking finalizer of a pod whose Job is gone.
     pub(super) async fn sync_uncounted_pod(
         &mut self,
         key: &ObjectKey,
@@ -75,7 +75,7 @@ impl Controllers<'_> {
         Ok(again)
     }
 
-    /// Who decides how many pods of this kind there are, and how many.
+    /// Returns the uid and replicas of the controller that scales the pod.
     fn controller_scale(&self, pod: &Pod) -> Option<(String, i32)> {
         let namespace = pod.namespace().unwrap_or_default();
         let owner = controller_of(&pod.metadata)?;

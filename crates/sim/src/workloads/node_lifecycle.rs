@@ -1,7 +1,7 @@
-//! Nodes: those that say nothing become unknown, and conditions become taints.
+//! Node lifecycle: marks silent nodes unknown, and turns conditions into taints.
 //!
-//! A node that has said nothing at all keeps the taint it was created with, so that pods wait until
-//! its kubelet speaks. Zones and their rates of eviction are left out.
+//! A node that has never reported keeps the taint it was created with, so that pods wait until its
+//! kubelet reports. Zones and their rates of eviction are left out.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// What a kubelet reports, and becomes unknown with it.
+/// The conditions that a kubelet reports, unknown when the kubelet is silent.
 const KUBELET_CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// The taint of a condition that is true.
+/// The taint of each condition when it is true.
 const CONDITION_TAINTS: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -39,7 +39,7 @@ pub(super) struct Decision {
     pub(super) conditions: Option<Vec<NodeCondition>>,
     /// All taints, if they change.
     pub(super) taints: Option<Vec<Taint>>,
-    /// When the kubelet will have been silent for too long.
+    /// When the grace period of the kubelet ends, to check it again.
     pub(super) requeue_at: Option<Timestamp>,
 }
 
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(conditions[0].reason.as_deref(), Some("NodeStatusUnknown"));
         let expected = vec![(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")];
         assert_eq!((taints_of(&silent), silent.requeue_at), (Some(expected), None));
-        // One that is going is no exception: who ends it has to know.
+        // A node that is being deleted is no exception: the controller that deletes it has to know.
         let mut going = ready;
         going.metadata.deletion_timestamp = Some(Time(at(100)));
         assert_eq!(decide(&going, Some(at(120)), at(170)), silent);

@@ -1,4 +1,4 @@
-//! Carries out what is decided about nodes and the pods on them.
+//! Syncs nodes and the pods on them: writes taints and conditions, evicts pods.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Controllers<'_> {
         let renewed = lease.and_then(|lease| renewed(lease.spec.as_ref()?));
         let decision = node_lifecycle::decide(&node, renewed, self.clock.now());
         let api: Api<Node> = Api::all(self.writer.client());
-        // A change of somebody else in between is looked at first.
+        // A change by another client in between is handled first.
         let mut version = node.resource_version();
         let params = PatchParams::default();
         if let Some(conditions) = decision.conditions {
@@ -96,7 +96,7 @@ impl Controllers<'_> {
         Ok(None)
     }
 
-    /// A pod whose node is gone: nobody else will end it.
+    /// Fails and deletes a pod whose node is gone, as the pod garbage collector.
     pub(super) async fn sync_orphaned_pod(
         &mut self,
         key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! What controllers ask of pods, and how they make them of templates.
+//! Reads the state of pods for the controllers, and creates pods from templates.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Neither finished nor asked to end.
+/// Neither finished nor terminating.
 pub(super) fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
@@ -74,7 +74,7 @@ pub(super) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// A reference that says that `owner` decides over the object that bears it.
+/// Returns an owner reference that names `owner` as the controller.
 pub(super) fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
@@ -123,7 +123,7 @@ pub(super) fn template_hash(template: &PodTemplateSpec, collisions: Option<i32>)
     digits.bytes().map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()])).collect()
 }
 
-/// Whether two templates are the same but for the label that the Deployment adds.
+/// Returns whether two templates are equal except for the template hash label.
 pub(super) fn is_same_template(one: &PodTemplateSpec, other: &PodTemplateSpec) -> bool {
     let without_hash = |template: &PodTemplateSpec| {
         let mut template = template.clone();

@@ -1,7 +1,7 @@
-//! What is to be looked at, and when.
+//! The work queue of the workload controllers: which objects to sync, and when.
 //!
-//! One entry per object. Many changes of one object's pods make one look: after a look the next
-//! one is [`MIN_SYNC_INTERVAL`] away at least, so the work for n pods that change one by one is not n times n.
+//! One entry per object. Many changes of one object's pods make one sync: the next sync is at least
+//! [`MIN_SYNC_INTERVAL`] away, so the work for n pods that change one by one is not n times n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use jiff::Timestamp;
 
 use karpenter_operator::watch::ObjectKey;
 
-/// The shortest time between two looks at one object.
+/// The shortest time between two syncs of one object.
 pub(super) const MIN_SYNC_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What the first failure of a look costs; each further one costs twice as much.
+/// The backoff after the first failed sync; each further failure doubles it.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(200);
 
-/// After so many doublings waiting longer does not help.
+/// The most times that failures double the backoff.
 const MAX_DOUBLINGS: u32 = 8;
 
-/// An object, and the controller that looks at it. At one time they go in this order.
+/// An object, and the controller that syncs it. At one time they go in this order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Item {
     Deployment(ObjectKey),
@@ -28,13 +28,13 @@ pub(super) enum Item {
     DaemonSet(ObjectKey),
     Job(ObjectKey),
     Budget(ObjectKey),
-    /// Whether a pod waits for a Job that is gone.
+    /// A pod with a finalizer of a Job that may be gone.
     UncountedPod(ObjectKey),
     /// Whether the node is alive, and its taints.
     Node(String),
     /// Whether the pod must leave its node.
     Eviction(ObjectKey),
-    /// Whether the pod's node is gone.
+    /// A pod whose node may be gone.
     OrphanedPod(ObjectKey),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Item {
 pub(super) struct Queue {
     times: BTreeMap<Timestamp, BTreeSet<Item>>,
     items: BTreeMap<Item, Timestamp>,
-    /// When each was looked at last, and how often in a row that has failed.
+    /// The last sync of each item, and its failures in a row.
     last_syncs: BTreeMap<Item, LastSync>,
 }
 
@@ -74,7 +74,7 @@ impl Queue {
         self.times.entry(time).or_default().insert(item);
     }
 
-    /// The look has failed; it is repeated after a while that grows.
+    /// Queues an item again after a failed sync, with growing backoff.
     pub(super) fn requeue_with_backoff(&mut self, item: Item, now: Timestamp) {
         let last_sync =
             self.last_syncs.entry(item.clone()).or_insert(LastSync { at: now, failures: 0 });
@@ -101,7 +101,7 @@ impl Queue {
         self.times.keys().next().copied()
     }
 
-    /// What is due, the earliest first.
+    /// Takes the next due item from the queue, the earliest first.
     pub(super) fn take(&mut self, now: Timestamp) -> Option<Item> {
         let mut first = self.times.first_entry().filter(|first| *first.key() <= now)?;
         let item = first.get_mut().pop_first()?;

@@ -1,4 +1,4 @@
-//! ReplicaSet: how many pods to make, which ones to end, and what to say about it.
+//! ReplicaSet: decides which pods to create and delete, and computes the status.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::index::labels;
 use super::int_or_percent::{int, nonzero_count};
 use super::pods::{created, is_available, is_ready, node_name, phase, ready_since};
 
-/// The most pods that one look makes or ends.
+/// The most pods that one sync creates or deletes.
 pub(super) const BURST: usize = 500;
 
 /// Pods with a lower number here are ended first.
@@ -64,9 +64,10 @@ pub(super) fn plan(
     Plan { create: 0, delete }
 }
 
-/// Who is ended first: not bound, not running, not ready, cheap, in a crowd, ready for a short
-/// time, often restarted, young. Times are compared by their order of magnitude, so that not all
-/// of the youngest, which share a node or a fault, go together.
+/// Orders pods by which one a scale-down deletes first.
+/// Not bound, not running, not ready, low deletion cost, many related pods on the node, ready for a
+/// short time, often restarted, young. Times are compared by their order of magnitude, so that not
+/// all of the youngest, which share a node or a fault, go together.
 fn deletion_order(a: &Pod, b: &Pod, crowds: (usize, usize), now: Timestamp) -> Ordering {
     let rank = |pod: &Pod| match phase(pod) {
         "Running" => 2,
@@ -163,7 +164,7 @@ fn conditions(
     Some(conditions).filter(|conditions| !conditions.is_empty())
 }
 
-/// When the status changes without any change of a pod.
+/// Returns when the status changes next by the passing of time.
 pub(super) fn next_status_change(
     set: &ReplicaSet,
     active: &[Arc<Pod>],

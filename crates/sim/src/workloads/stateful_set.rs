@@ -1,4 +1,4 @@
-//! StatefulSet: pods with numbers and claims of their own, one after the other.
+//! StatefulSet: keeps pods with ordinals and claims of their own, one after the other.
 //!
 //! Templates are kept in ControllerRevisions, since pods below the partition are made again as
 //! they were. Left out: deleting claims (`persistentVolumeClaimRetentionPolicy`).
@@ -32,7 +32,7 @@ pub(super) struct Decision {
     pub(super) create: Vec<Pod>,
     pub(super) delete: Vec<Arc<Pod>>,
     pub(super) status: StatefulSetStatus,
-    /// Revisions that nobody needs.
+    /// Revisions beyond the history limit that no pod uses.
     pub(super) unused_revisions: Vec<Arc<ControllerRevision>>,
     pub(super) requeue_at: Option<Timestamp>,
 }
@@ -113,7 +113,8 @@ impl StatefulSetSync<'_> {
         Self::is_healthy(pod) && is_available(pod, self.min_ready(), self.now)
     }
 
-    /// Makes what is missing, from the lowest number on. Whether all are there and available.
+    /// Creates missing pods, from the lowest ordinal on.
+    /// Returns whether all exist and are available.
     fn create_missing_pods(&self, decision: &mut Decision) -> bool {
         for ordinal in self.ordinals() {
             let is_settled = match self.pods.get(&ordinal) {
@@ -122,7 +123,7 @@ impl StatefulSetSync<'_> {
                     false
                 }
                 Some(pod) if is_finished(pod) => {
-                    // It comes back when it is gone.
+                    // It is created again when it is gone.
                     if !is_terminating(pod) {
                         decision.delete.push(Arc::clone(pod));
                     }
@@ -146,7 +147,8 @@ impl StatefulSetSync<'_> {
         decision.create.push(identity::pod(self.set, self.spec, &template, &name, ordinal));
     }
 
-    /// Ends what is too much, from the highest number down. Whether there is nothing of that.
+    /// Deletes pods beyond the replicas, from the highest ordinal down.
+    /// Returns whether the set may go on: there were none, or it is parallel.
     fn delete_condemned_pods(&self, decision: &mut Decision) -> bool {
         let wanted = self.ordinals();
         let mut is_clear = true;

@@ -1,4 +1,4 @@
-//! What the controllers write. Answers go to the watches at once.
+//! Writes objects for the controllers, and feeds the responses into the informers at once.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const CONCURRENCY: usize = 16;
 /// What the controllers call themselves.
 const MANAGER: &str = "kube-controller-manager";
 
-/// What controllers write: any kind that is in a namespace.
+/// A namespaced kind that the controllers write.
 pub(super) trait NamespacedObject:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
@@ -97,7 +97,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Asks pods to end, and says which of them have been asked.
+    /// Deletes pods, and returns those whose deletion was accepted.
     pub(super) async fn delete_pods(
         &self,
         informer: &Informer<Pod>,
@@ -189,7 +189,7 @@ impl Writer {
         }
     }
 
-    /// Takes and lets go what the claim says. Whether there was anything to do.
+    /// Adopts and releases the objects; returns whether there were any.
     pub(super) async fn apply_ownership<K, O>(
         &self,
         informer: &Informer<K>,
@@ -231,7 +231,7 @@ fn is_terminating_namespace(error: &kube::Error) -> bool {
     causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// An object that is gone, or another one by now, needs nothing any more.
+/// Turns not-found and conflict errors into success: the object needs no write.
 pub(super) fn ignore_not_found_or_conflict(
     result: Result<(), kube::Error>,
 ) -> Result<(), kube::Error> {

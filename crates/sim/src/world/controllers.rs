@@ -1,4 +1,4 @@
-//! The product as it ships: every controller, on the world's API, cloud and clock.
+//! Starts the product as it ships: every controller, on the world's API, cloud and clock.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use karpenter_operator::options::Options;
 use super::ProductStarter;
 use super::product::Panics;
 
-/// Starts all controllers with these options. Decisions are made on the spot, so that a world on one
+/// Starts all controllers with these options. The executor is `Inline`, so that a world on one
 /// thread repeats. There is no lease: a world has one process.
 pub fn controllers(options: Options) -> ProductStarter {
     let options = Arc::new(options);

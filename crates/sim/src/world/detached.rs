@@ -1,5 +1,5 @@
-//! The cloud on the other side of a connection: what was asked for happens, also if whoever asked
-//! is killed while it waits for the answer.
+//! A cloud whose calls run detached: a launch or deletion completes even if its caller is killed
+//! while it waits for the response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use karpenter_operator::harness::tasks::Tasks;
 use kube::core::ApiResource;
 use tokio::sync::oneshot;
 
-/// A provider whose launches and ends run in tasks of the world. What only reads ends with the
-/// reader.
+/// A provider whose launches and deletions run in tasks of the world.
+/// Calls that only read end with their caller.
 #[derive(Debug)]
 pub(super) struct DetachedCloud {
     inner: Arc<dyn CloudProvider>,
@@ -36,7 +36,7 @@ impl DetachedCloud {
     ) -> CloudResult<T> {
         let (answer, answered) = oneshot::channel();
         self.tasks.spawn(name, async move {
-            // Nobody may wait for it any more.
+            // The caller may be gone.
             let _ = answer.send(call.await);
         });
         answered.await.unwrap_or_else(|_| Err(CloudError::other("the world has ended")))

@@ -1,4 +1,4 @@
-//! The product in a world: a process that can die and be started again.
+//! Runs the product in a world, as a process that can be killed and started again.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use karpenter_operator::harness::tasks::Tasks;
 
 use super::World;
 
-/// Starts the product's tasks, each time with nothing in its memory. They take
-/// [`World::product_client`] and [`World::cloud`], and end with the tasks.
+/// Starts the product's tasks, each time with empty memory.
+/// They take [`World::product_client`] and [`World::cloud`], and end with the tasks.
 pub type ProductStarter = Arc<dyn Fn(&World, &Tasks) + Send + Sync>;
 
 /// The product's process. Clones are the same.
@@ -35,7 +35,7 @@ impl Product {
         Self { begin, running: Arc::default(), panics: Arc::default() }
     }
 
-    /// Starts a process; the one that ran before is stopped first, by whoever restarts it.
+    /// Starts a process; the caller has stopped the one that ran before.
     pub(super) fn start(&self, world: &World) {
         let tasks = Tasks::new();
         *self.lock() = tasks.clone();

@@ -1,3 +1,5 @@
+//! Tests of product restarts and of the product's faulty API client.
+
 use std::sync::Mutex;
 
 use karpenter_operator::clock::TokioClock;

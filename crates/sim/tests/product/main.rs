@@ -1,4 +1,4 @@
-//! Worlds with the product in them: pods come, nodes come; pods go, nodes go.
+//! Tests of worlds with the product in them: nodes follow the pods.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -45,7 +45,7 @@ fn selector() -> Value {
     json!({"matchLabels": {"app": "web"}})
 }
 
-/// A Deployment whose pods ask for a core each.
+/// A Deployment whose pods request a core each.
 fn web(replicas: usize) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",

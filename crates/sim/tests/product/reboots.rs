@@ -1,4 +1,4 @@
-//! Nodes of the KWOK provider with a fault that a reboot mends, or does not (spec 45 §16).
+//! Tests of KWOK nodes with a fault that a reboot repairs, or does not (spec 45 §16).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{apply, list_all, pool, web_apart};
 
-/// Long enough for a fault to be tolerated, a drain, a reboot and the look after that.
+/// Enough seconds to tolerate a fault, drain, reboot and check again.
 const REPAIR_SECONDS: u32 = 300;
 
 /// A world whose product repairs nodes, with so many nodes of one pod each. One node may be
@@ -75,7 +75,7 @@ fn is_rebooting(claim: &NodeClaim) -> bool {
     has_condition(claim, REBOOTING, "True")
 }
 
-/// The name of the only one.
+/// Returns the name of the only object.
 #[track_caller]
 fn only_name<K: kube::Resource>(objects: &[K]) -> String {
     let [only] = objects else { panic!("there are {}", objects.len()) };

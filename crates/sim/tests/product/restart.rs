@@ -1,5 +1,5 @@
-//! The product's process is killed at one moment after the other, and started again with nothing in
-//! its memory: what it had begun is finished, once.
+//! Tests that kill the product's process at one moment after the other. The next process starts
+//! with empty memory, and finishes what the first had begun, once.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn world() -> World {
 /// How often the process is killed later than before.
 const STEP: Duration = Duration::from_millis(1300);
 
-/// All is well, and there are as many nodes as pods.
+/// Asserts that the world is at rest, with one node for each pod.
 async fn assert_at_rest(world: &World, moment: Duration) {
     let snapshot = WorldSnapshot::gather(world).await.unwrap();
     let wrong: Vec<String> =

@@ -1,4 +1,4 @@
-//! A world, and who acts in it.
+//! The environment of the workload tests: a world with or without actors.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// An API and nobody at work.
+    /// Returns a world without actors: only the API.
     pub(crate) fn without_actors() -> Self {
         let start: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));

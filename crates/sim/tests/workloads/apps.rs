@@ -1,3 +1,5 @@
+//! Tests of Deployments, ReplicaSets and DaemonSets in a whole world.
+
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, EvictParams, ListParams};

@@ -1,3 +1,5 @@
+//! Tests of Jobs and PodDisruptionBudgets in a whole world.
+
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -1,3 +1,5 @@
+//! Tests that controllers in a world at rest write nothing, and few writes otherwise.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +15,7 @@ use tower::ServiceExt as _;
 
 use super::actor::{Actor, deployment, template};
 
-/// A client that notes what it writes.
+/// Returns a client that records its writes.
 fn recording_client(world: &World) -> (Client, Arc<Mutex<Vec<String>>>) {
     let writes = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&writes);
@@ -114,7 +116,7 @@ async fn a_deployment_with_rejected_pods_backs_off_with_a_condition() {
             request.method() == http::Method::POST && request.uri().path().ends_with("/pods");
         if is_pod {
             counted.fetch_add(1, Ordering::Relaxed);
-            // Nobody serves this.
+            // No API server serves this.
             *request.uri_mut() = "/api/v1/namespaces/default/nothing".parse().unwrap();
         }
         inner.clone().oneshot(request)

@@ -1,3 +1,5 @@
+//! Tests of silent, deleted and cordoned nodes in a whole world.
+
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -46,7 +48,7 @@ async fn pods_of_a_deleted_node_are_garbage_collected() {
     actor.advance(20).await;
     let gone = node(&actor.running().await[0]).to_owned();
     let nodes: Api<Node> = Api::all(actor.world.client());
-    // Without the finalizer nobody drains it: it is gone at once. Registered nodes get it back.
+    // Without the finalizer it is deleted at once, without a drain. Registered nodes get it back.
     let free = Patch::Merge(serde_json::json!({"metadata": {
         "finalizers": null, "labels": {"karpenter.sh/registered": null},
     }}));

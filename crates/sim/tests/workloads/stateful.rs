@@ -1,3 +1,5 @@
+//! Tests of StatefulSets in a whole world.
+
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::ListParams;

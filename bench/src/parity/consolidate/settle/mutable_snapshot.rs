@@ -1,4 +1,4 @@
-//! The objects of a snapshot, changed as machines come and go.
+//! Changes the objects of a snapshot as nodes are removed and launched.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{requirement_allows, text};
 use crate::consolidation::Replacement;
 use crate::generate::objects::{conditions, node_class_ref, requirement};
 
-/// A snapshot and what machines cost.
+/// The objects of a snapshot, with the instance types and their prices.
 pub(super) struct MutableSnapshot {
     objects: Vec<Value>,
     types: Vec<Arc<InstanceType>>,
@@ -35,7 +35,7 @@ impl MutableSnapshot {
         self.objects.iter().filter(|object| object["kind"] == "Node")
     }
 
-    /// The pods that no node holds.
+    /// Returns the pods without a node.
     pub(super) fn pending_pods(&self) -> BTreeSet<String> {
         crate::parity::pending_pods(&self.objects)
     }
@@ -45,7 +45,7 @@ impl MutableSnapshot {
         pods.any(|pod| pod["spec"]["nodeName"].is_null())
     }
 
-    /// What the nodes cost per hour.
+    /// Returns the price of all nodes, in dollars per hour.
     pub(super) fn hourly_price(&self) -> f64 {
         let price = |node: &Value| {
             let label = |key: &str| text(&node["metadata"]["labels"][key]);
@@ -59,7 +59,7 @@ impl MutableSnapshot {
         self.nodes().filter_map(price).fold(0.0, |sum, price| sum + price)
     }
 
-    /// Takes a node away, and says whose pods wait now; those that belong to nodes are gone.
+    /// Removes a node with its DaemonSet pods; returns the pods that now wait.
     pub(super) fn remove_node(&mut self, node: &str) -> Vec<String> {
         let is_gone = |object: &Value| match object["kind"].as_str() {
             Some("Node" | "CSINode") => object["metadata"]["name"] == node,
@@ -91,7 +91,7 @@ impl MutableSnapshot {
         waiting
     }
 
-    /// Gives a pod a node.
+    /// Binds a pod to a node.
     pub(super) fn bind_pod(&mut self, pod: &str, node: &str) {
         let (namespace, name) = pod.split_once('/').unwrap_or(("", pod));
         let found = self.objects.iter_mut().find(|object| {
@@ -105,7 +105,7 @@ impl MutableSnapshot {
         }
     }
 
-    /// Adds the cheapest machine that a claim allows, ready for pods, and says its name.
+    /// Adds the cheapest node that a claim allows, ready, and returns its name.
     pub(super) fn launch_node(&mut self, claim: &Replacement) -> Result<String> {
         let (kind, labels, taints) = {
             let (kind, offering) = self.cheapest_offering(claim)?;

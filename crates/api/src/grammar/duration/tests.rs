@@ -1,3 +1,5 @@
+//! Tests of durations: parsing, printing and invalid texts.
+
 use proptest::prelude::*;
 use serde_json::json;
 

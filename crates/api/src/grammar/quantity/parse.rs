@@ -23,8 +23,9 @@ enum Scale {
     Two { power: u32 },
 }
 
-/// Reads a quantity. Digits below 1e-9 round away from zero, so that whoever asks for something
-/// gets something; binary quantities stop at the largest 64-bit number.
+/// Parses a quantity.
+/// Digits below 1e-9 round away from zero, so that a small request never becomes zero; binary
+/// quantities stop at the largest 64-bit number.
 pub(super) fn parse(text: &str) -> Result<Amount, QuantityError> {
     let parts = split_parts(text)?;
     if !parts.has_number && !parts.uses_fast_path() {
@@ -55,8 +56,8 @@ pub(super) fn prints_verbatim(text: &str) -> bool {
 }
 
 impl Parts<'_> {
-    /// Whether Kubernetes takes its way for small numbers, which neither looks at the text of the
-    /// number again nor rewrites it.
+    /// Whether Kubernetes parses the number on its fast path.
+    /// That one neither checks the text of the number again nor rewrites it.
     fn uses_fast_path(&self) -> bool {
         let digits = self.whole.len() + self.fraction.len();
         match self.scale {

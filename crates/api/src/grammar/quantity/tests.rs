@@ -1,3 +1,5 @@
+//! Tests of quantities: parsing, comparison and canonical text.
+
 use proptest::prelude::*;
 use serde_json::json;
 

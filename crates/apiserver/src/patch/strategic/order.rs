@@ -58,7 +58,7 @@ pub(super) fn element_key(item: &Value, merge_key: &str) -> Result<String, Statu
     }
 }
 
-/// The items of a patch have to come in the order that it asks for.
+/// Rejects a patch whose items are not in the order of its directive.
 pub(super) fn check_patch_order(
     patch: &[Value],
     order: &[Value],
@@ -139,7 +139,7 @@ pub(super) fn reorder(
     }
 }
 
-/// The list of the server as its order counts after a merge.
+/// Returns the items of the server in the order that a merge leaves.
 ///
 /// Kubernetes merges in place: new items take the places that deleted ones leave, so that they
 /// have a place among the items of the server.

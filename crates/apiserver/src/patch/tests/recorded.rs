@@ -38,7 +38,7 @@ fn run(operation: &Value) -> Value {
     }
 }
 
-/// The type that the recorder patches.
+/// The types and the root type of the objects that the recorder patches.
 static RECORDED_TYPE: LazyLock<(Types, TypeId)> = LazyLock::new(|| {
     let mut types = Types::default();
     let text = types.add(Type::Scalar(Scalar::Text));

@@ -217,7 +217,7 @@ fn an_undecodable_apply_result_is_a_conversion_error() {
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object that `kubectl apply` made, with its annotation.
+/// Returns an object as client-side `kubectl apply` leaves it, with its annotation.
 fn client_side_applied_object(spec: Value) -> Value {
     let mut object = test_object(spec.clone());
     object["metadata"]["annotations"] = json!({ LAST_APPLIED: test_object(spec).to_string() });

@@ -1,8 +1,8 @@
 //! Objects of built-in kinds, created, applied and updated, with the managed fields that the
 //! libraries of Kubernetes 1.36 give them.
 //!
-//! Unlike custom objects, these are measured from an object with the fields of its Go type: what
-//! is always written is not owned by whoever leaves it empty.
+//! Unlike custom objects, these are measured from an object with the fields of its Go type: a
+//! manager that leaves an always written field empty does not own it.
 
 use serde_json::{Value, json};
 

@@ -108,7 +108,7 @@ proptest! {
         let live = with_uid(endpoint().apply(None, &test_object(old), "a", false, NOW).unwrap().object);
         let rest = endpoint().apply(Some(&live), &test_object(json!({})), "a", false, LATER).unwrap();
         let left = &rest.object["spec"];
-        // Empty parts that nobody owns stay, as in Kubernetes.
+        // Empty parts without an owner stay, as in Kubernetes.
         let is_empty = |value: &Value| *value == json!([]) || *value == json!({}) || value.is_null();
         let is_gone = left.as_object().is_none_or(|left| left.values().all(is_empty));
         prop_assert!(is_gone, "{}", left);

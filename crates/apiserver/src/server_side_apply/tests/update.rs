@@ -1,4 +1,4 @@
-//! Updates, the list of managed fields, and what is around them.
+//! Tests of updates: owners of changed fields, and limits and errors of managed fields.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ fn clients_can_reset_the_managed_fields() {
         new["metadata"]["managedFields"] = reset;
         endpoint().update(Some(&live), &mut new, "b", NOW);
         assert_eq!(new["metadata"].get("managedFields"), None);
-        // Nobody is tracked then, until the next apply.
+        // No manager is tracked then, until the next apply.
         let again = update_spec(Some(&with_uid(new)), "b", json!({"text": "2"}));
         assert_eq!(again["metadata"].get("managedFields"), None);
     }

@@ -1,3 +1,5 @@
+//! Tests of object texts: equal to the JSON of the object, with shared parts stored once.
+
 use proptest::prelude::*;
 use serde_json::json;
 

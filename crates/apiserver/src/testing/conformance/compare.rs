@@ -1,10 +1,10 @@
-//! Puts two transcripts of an area side by side.
+//! Compares two transcripts of an area.
 
 use std::fmt::Write as _;
 
 use super::{Area, Transcript};
 
-/// How the checks of one area went.
+/// The result of the checks of one area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AreaResult {
     pub area: String,
@@ -12,13 +12,13 @@ pub struct AreaResult {
     pub equal: usize,
     /// Checks that the script says may differ, and do.
     pub accepted: usize,
-    /// What is wrong, one text per check.
+    /// The failed checks, one text per check.
     pub differences: Vec<String>,
 }
 
 /// Compares the checks that were `found` with the recording.
 ///
-/// `may_differ`: checks that the script marks with `differs` have to; otherwise the mark is ignored.
+/// `may_differ`: checks that the script marks with `differs` have to; otherwise it is ignored.
 pub fn compare(
     area: &Area,
     recorded: &Transcript,
@@ -78,7 +78,7 @@ fn difference(real: &[String], ours: &[String]) -> String {
     format!("  step {}: {title}\n{}", same + 1, lines(real, ours))
 }
 
-/// A small diff: what is common at both ends is left out, and so are common lines between.
+/// Returns a small diff, without the common lines at both ends and in between.
 fn lines(real: &str, ours: &str) -> String {
     const MOST: usize = 24;
     let (real, ours): (Vec<_>, Vec<_>) = (real.lines().collect(), ours.lines().collect());
@@ -89,7 +89,7 @@ fn lines(real: &str, ours: &str) -> String {
             (r, o) = (r + 1, o + 1);
             continue;
         }
-        // The nearest place where both agree again.
+        // The nearest line where both agree again.
         let (dr, d_o) = next_common_line(&real[r..], &ours[o..]);
         shown.extend(real[r..r + dr].iter().map(|line| format!("  - {line}")));
         shown.extend(ours[o..o + d_o].iter().map(|line| format!("  + {line}")));

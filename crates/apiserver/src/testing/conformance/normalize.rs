@@ -1,15 +1,16 @@
-//! Gives what chance decides a stable name, so that two servers' answers can be compared.
+//! Replaces random values by stable names, so that the responses of two servers can be compared.
 //!
 //! - the check's namespace and own name: `$id`, as in the script;
-//! - uids: `<uid-1>`, by first sight; generated names `prefix<gen-1>`; addresses `<ip-1>`.
-//! - resource versions of objects: `<rv-1>`, by rank among those of the check, so that equal, changed
-//!   and newer stay visible. A list's version is `<list-rv>`: it moves with whatever else the
-//!   server does, but may not be older than its items. A bookmark's likewise.
-//! - times: `<time>`, or `<micro-time>` with a fraction; ages in tables: `<age>`; years before 2024 are
-//!   the script's own and stay.
-//! - Left out: the descriptions of a table's columns, which are prose; the dump of a pod's internal form that ends some refusals.
-//! - What the real server orders by chance is ordered here: managed fields (by time there) and the
-//!   causes of a refusal.
+//! - uids: `<uid-1>`, by first occurrence; generated names `prefix<gen-1>`; addresses `<ip-1>`.
+//! - resource versions of objects: `<rv-1>`, by rank among those of the check, so that equal,
+//!   changed and newer stay visible. A list's version is `<list-rv>`: it moves with all writes of
+//!   the server, but may not be older than its items. A bookmark's likewise.
+//! - times: `<time>`, or `<micro-time>` with a fraction; ages in tables: `<age>`; years before 2024
+//!   are the script's own and stay.
+//! - Left out: the descriptions of a table's columns, which are prose; the dump of a pod's internal
+//!   form that ends some status errors.
+//! - Lists that the real server orders randomly are sorted: managed fields (by time there) and the
+//!   causes of a status error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,7 +22,7 @@ use serde_json::{Map, Value};
 
 use super::value_format;
 
-/// What a step got.
+/// The response to a step, with the title of the step.
 #[derive(Debug)]
 pub(super) struct StepRecord {
     pub(super) title: String,
@@ -30,7 +31,7 @@ pub(super) struct StepRecord {
 
 #[derive(Debug)]
 pub(super) struct StepResponse {
-    /// 0 for what is read from an open watch.
+    /// 0 for events from an open watch.
     pub(super) code: u16,
     headers: Vec<String>,
     pub(super) contents: Vec<Content>,
@@ -88,7 +89,7 @@ impl StepResponse {
     }
 }
 
-/// The steps of one check as texts.
+/// Returns the steps of one check as normalized texts.
 pub(super) fn normalize_steps(notes: Vec<StepRecord>, id: &str) -> Vec<String> {
     let mut names = StableNames { id: id.to_owned(), ..StableNames::default() };
     for note in &notes {
@@ -163,7 +164,7 @@ impl StableNames {
         }
     }
 
-    /// The metadata of an object whose name the server made.
+    /// Collects the name of an object whose name the server generated.
     fn collect_generated_name(&mut self, metadata: &Map<String, Value>) {
         let text = |key: &str| metadata.get(key).and_then(Value::as_str);
         if let (Some(prefix), Some(name)) = (text("generateName"), text("name"))
@@ -271,7 +272,7 @@ impl StableNames {
         }
     }
 
-    /// A text in which anything may be mentioned.
+    /// Replaces random values anywhere in a text by their stable names.
     fn normalize_text(&self, text: &str) -> String {
         let uid = |found: &Captures<'_>| self.uids.get(&found[0]).cloned().unwrap_or_default();
         let text = UID.replace_all(text, uid);
@@ -304,14 +305,14 @@ impl StableNames {
     }
 }
 
-/// Takes the type out of an event, so that it can be told first.
+/// Removes the type from an event and returns it; the transcript shows it first.
 fn take_event_type(event: &mut Value) -> String {
     let kind = event.as_object_mut().and_then(|event| event.shift_remove("type"));
     kind.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Names the version of a list, or of a bookmark, which moves with whatever else the server does. To be
-/// called while the list is whole: it may not be older than its items.
+/// Gives the version of a list or bookmark a stable name: it moves with all writes of the server.
+/// Call it while the list is whole: the version may not be older than the items.
 pub(super) fn name_list_version(value: &mut Value) {
     let is_event = value.get("type").is_some() && value.get("object").is_some();
     let is_bookmark = value.get("type").is_some_and(|kind| kind == "BOOKMARK");
@@ -353,7 +354,7 @@ fn manager(entry: &Value) -> [String; 4] {
         .map(|key| entry[key].as_str().unwrap_or_default().to_owned())
 }
 
-/// Sorts the causes of a refusal, and the same texts in its message.
+/// Sorts the causes of a status error, also in its message.
 fn sort_causes(status: &mut Map<String, Value>) {
     let Some(causes) = status.get_mut("details").and_then(|details| details.get_mut("causes"))
     else {
@@ -364,7 +365,7 @@ fn sort_causes(status: &mut Map<String, Value>) {
         let text = |key: &str| cause[key].as_str().unwrap_or_default().to_owned();
         format!("{}: {}", text("field"), text("message"))
     };
-    // The message tells equal causes once.
+    // The message lists equal causes once.
     let joined_causes = |causes: &[Value]| {
         let mut seen = BTreeSet::new();
         let texts = causes.iter().map(text).filter(|text| seen.insert(text.clone()));

@@ -1,11 +1,11 @@
-//! The parts of an answer that a step wants to show.
+//! Filters a response to the parts that a step shows.
 
 use serde_json::Value;
 
 use super::normalize::{Content, StepResponse, name_list_version};
 use super::script::{ShownParts, Step};
 
-/// The value at a dotted path; numbers are places in lists.
+/// Returns the value at a dotted path; numbers are indexes of lists.
 pub(super) fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').filter(|key| !key.is_empty()).try_fold(value, |value, key| match value {
         Value::Array(list) => list.get(key.parse::<usize>().ok()?),
@@ -13,7 +13,7 @@ pub(super) fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     })
 }
 
-/// The answer with no more in it than the step wants to show.
+/// Returns only those parts of the response that the step shows.
 pub(super) fn filter_response(mut answer: StepResponse, step: &Step) -> StepResponse {
     for content in &mut answer.contents {
         let Content::Json(value) = content else { continue };
@@ -42,7 +42,7 @@ pub(super) fn filter_response(mut answer: StepResponse, step: &Step) -> StepResp
     answer
 }
 
-/// Drops the items that are not wanted from the lists at a path, where `*` stands for every item.
+/// Drops unwanted items from the lists at a path; `*` is every item.
 fn retain_items(value: &mut Value, path: &str, wanted: &impl Fn(&Value) -> bool) {
     let (key, rest) = path.split_once('.').unwrap_or((path, ""));
     match (key, value) {
@@ -61,7 +61,7 @@ fn retain_items(value: &mut Value, path: &str, wanted: &impl Fn(&Value) -> bool)
     }
 }
 
-/// The value at a path, or a list of values where `*` stands for every item of a list.
+/// Returns the value at a path; `*` gives a list of the items' values.
 fn values_at(value: &Value, path: &str) -> Value {
     let (key, rest) = path.split_once('.').unwrap_or((path, ""));
     match (key, value) {

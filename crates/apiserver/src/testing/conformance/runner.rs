@@ -1,4 +1,4 @@
-//! Sends the steps of a check and notes what comes back.
+//! Sends the steps of a check and records the responses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,10 +19,10 @@ use super::{Body, Target, Transcript, normalize};
 use crate::testing::admission_table::{expand, patched};
 use crate::testing::protobuf;
 
-/// How long an answer, or a watch's next event, may take before it counts as missing.
+/// The time after which a response or a watch event counts as missing.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often a question is asked again before `until` gives up.
+/// The number of attempts before a step with `until` fails.
 const MAX_ATTEMPTS: u32 = 600;
 
 /// Runs the checks of an area whose names `wanted` accepts, up to `at_once` at a time.
@@ -51,7 +51,7 @@ struct CheckRunner<'a, T> {
     streams: BTreeMap<&'a str, OpenWatch>,
 }
 
-/// A watch that is open.
+/// The response body of an open watch, with its unread bytes.
 struct OpenWatch {
     body: Body,
     buffer: BytesMut,
@@ -88,7 +88,7 @@ impl<'a, T: Target> CheckRunner<'a, T> {
             let goes_on = answer.is_ok();
             notes.push(StepRecord { title: title(step), response: answer });
             if !goes_on {
-                break; // what follows would only complain about what is missing
+                break; // later steps would fail only because of this one
             }
         }
         normalize::normalize_steps(notes, self.vars["id"].as_str().unwrap_or_default())
@@ -229,7 +229,7 @@ impl<'a, T: Target> CheckRunner<'a, T> {
         request.body(Bytes::from(body)).unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
-    /// `value` with the variables in its texts replaced.
+    /// Returns `value` with the variables in its strings expanded.
     fn expand_value(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {
@@ -250,7 +250,7 @@ impl<'a, T: Target> CheckRunner<'a, T> {
         }
     }
 
-    /// `text` with the variables in it replaced; longer names win.
+    /// Returns `text` with its variables expanded; longer names take precedence.
     fn expand_text(&self, text: &str) -> String {
         let mut filled = String::new();
         let mut rest = text;
@@ -305,7 +305,7 @@ async fn with_timeout<O>(future: impl Future<Output = O>) -> Result<O, String> {
     waited.map_err(|_| "! no answer, no event".to_owned())
 }
 
-/// How a step is told in a transcript: as it is written in the script.
+/// Returns the title of a step in a transcript: as it is written in the script.
 fn title(step: &Step) -> String {
     match step.action() {
         StepAction::Request(method, path) => format!("{method} {path}"),

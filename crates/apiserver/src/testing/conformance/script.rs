@@ -1,4 +1,4 @@
-//! Scripts as they are written.
+//! Scripts of conformance checks, as their YAML files describe them.
 //!
 //! ```yaml
 //! vars:                       # values for `$name`, in every check of the file
@@ -11,19 +11,20 @@
 //!   - {PUT: $core/configmaps/a, body: $old, with: {data: {k: w}}}
 //! ```
 //!
-//! A step asks (`GET`, `POST`, `PUT`, `PATCH`, `DELETE`), opens a watch (`WATCH`, kept under the
-//! name `as`), reads `events` from it (`READ`), reads it to its end (`END`) or closes it (`CLOSE`).
+//! A step sends a request (`GET`, `POST`, `PUT`, `PATCH`, `DELETE`), opens a watch (`WATCH`, kept
+//! under the name `as`), reads `events` from it (`READ`), reads it to its end (`END`) or closes it
+//! (`CLOSE`).
 //!
-//! - `$ns` is the check's own namespace, made beforehand if it is named; `$core` the path of the core
-//!   group's objects in it, `$id` a name that no other check has. `save` gives names to parts of
-//!   an answer (dotted paths, `.` for all). A text that is one variable becomes its value.
-//! - `body` is sent as JSON, or as protobuf if the `type` says so, changed by the merge patch `with`;
-//!   `text` is sent as it is, and `base64` as the bytes that it stands for.
+//! - `$ns` is the check's own namespace, created first if a step names it; `$core` the path of the
+//!   core group's objects in it, `$id` a name that no other check has. `save` gives names to parts
+//!   of a response (dotted paths, `.` for all). A text that is one variable becomes its value.
+//! - `body` is sent as JSON, or as protobuf if that is the `type`, changed by the merge patch
+//!   `with`; `text` is sent as it is, and `base64` as the decoded bytes.
 //! - `type` and `accept` are media types, or short for one (see [`media_type`]).
-//! - `until` repeats a step until the answer has these values at these paths (`null`: nothing there;
-//!   `code`: the status code). Only the last answer is written down.
-//! - `show` writes down less than everything: `code`, `shape` (types of values), or a list of paths.
-//!   `only` keeps from the lists at these paths the items that have one of `values` at `key`.
+//! - `until` repeats a step until the response has these values at these paths (`null`: no value;
+//!   `code`: the status code). The transcript shows only the last response.
+//! - `show` restricts the transcript: `code`, `shape` (types of values), or a list of paths. `only`
+//!   keeps from the lists at these paths the items that have one of `values` at `key`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +78,7 @@ pub(super) struct Step {
     #[serde(rename = "type")]
     pub(super) content_type: Option<String>,
     pub(super) accept: Option<String>,
-    /// Who asks: the name of the field manager where the request gives none.
+    /// The user agent: gives the field manager if the request names none.
     pub(super) agent: Option<String>,
     #[serde(rename = "as")]
     pub(super) stream: Option<String>,
@@ -88,7 +89,7 @@ pub(super) struct Step {
     pub(super) only: BTreeMap<String, ItemFilter>,
 }
 
-/// How much of an answer is written down.
+/// The parts of a response that the transcript shows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ShownParts {
@@ -97,7 +98,7 @@ pub(super) enum ShownParts {
     Paths(Vec<String>),
 }
 
-/// The items of a list that are of interest.
+/// A filter for the items of a list: those with one of `values` at `key`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ItemFilter {
@@ -105,7 +106,7 @@ pub(super) struct ItemFilter {
     pub(super) values: Vec<String>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepAction<'a> {
     Request(&'static str, &'a str),
@@ -124,7 +125,8 @@ struct ScriptFile {
 }
 
 impl Area {
-    /// A script that cannot be read is a mistake in the test, so this panics with the place.
+    /// Parses a script. An invalid script is a mistake in the test, so this panics with its
+    /// position.
     #[track_caller]
     pub fn parse(name: &str, yaml: &str) -> Self {
         // Otherwise `y` and `n` are no texts.
@@ -181,7 +183,7 @@ impl Step {
         requests.chain(others.into_iter().flatten()).collect()
     }
 
-    /// There is one act, and nothing that it would ignore.
+    /// Returns whether the step has one action, and no field that the action ignores.
     fn is_valid(&self) -> bool {
         let [act] = self.actions()[..] else { return false };
         let is_request = matches!(act, StepAction::Request(..));
@@ -199,7 +201,7 @@ impl Step {
         self.actions()[0]
     }
 
-    /// Whether any text of the step names this variable.
+    /// Returns whether the path or the body of the step mentions this variable.
     pub(super) fn mentions_variable(&self, variable: &str) -> bool {
         let path = match self.action() {
             StepAction::Request(_, path) | StepAction::Watch(path) => path,

@@ -1,10 +1,10 @@
-//! What an API answered to an area's checks, as a file that is read and compared.
+//! A transcript records the responses of an API to an area's checks, as a text file.
 
 use std::fmt;
 
 /// Texts of steps, by check, in the order of the script.
 ///
-/// In the file, a body that an earlier step of the check has already shown is only a reference to it.
+/// In the file, a body that an earlier step of the check has shown is only a reference to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transcript {
     checks: Vec<(String, Vec<String>)>,
@@ -13,7 +13,7 @@ pub struct Transcript {
 const CHECK: &str = "=== ";
 const SAME_BODY_PREFIX: &str = "= step ";
 
-/// Bodies of fewer lines are shown again.
+/// A repeated body of at most this many lines is written again.
 const SHORT_BODY_LINES: usize = 3;
 
 /// The lines about the request and the headers, and the body.
@@ -23,7 +23,7 @@ fn split(step: &str) -> (String, String) {
     (head.join("\n"), body.join("\n"))
 }
 
-/// With the body of the step that is referred to, if one is.
+/// Replaces a reference to an earlier step's body by that body.
 fn expand_body_reference(step: &str, earlier: &[String]) -> String {
     let (head, body) = split(step);
     let number =
@@ -34,7 +34,7 @@ fn expand_body_reference(step: &str, earlier: &[String]) -> String {
     }
 }
 
-/// With a reference in place of a body that is shown already.
+/// Replaces a body that an earlier step has by a reference to that step.
 fn shorten_repeated_body(step: &str, earlier: &[String]) -> String {
     let (head, body) = split(step);
     let same = earlier.iter().position(|earlier| split(earlier).1 == body);

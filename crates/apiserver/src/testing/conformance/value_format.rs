@@ -1,10 +1,10 @@
-//! Values as text that is read by people and compared line by line: what fits stays on one line.
+//! Formats JSON values as text for line-by-line comparison: short values stay on one line.
 
 use serde_json::Value;
 
 const WIDTH: usize = 100;
 
-/// A value over one or more lines.
+/// Returns a value as text of one or more lines.
 pub(super) fn format_value(value: &Value) -> String {
     let mut lines = Vec::new();
     write(value, 0, "", &mut lines);
@@ -55,7 +55,7 @@ fn flat(value: &Value) -> String {
     }
 }
 
-/// A text, in quotes where it could be taken for something else.
+/// Returns a string, in quotes if it could be read as another value.
 fn format_string(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:<>*@%+ ".contains(c);
     let parses_as_scalar = text.parse::<f64>().is_ok() || matches!(text, "true" | "false" | "null");

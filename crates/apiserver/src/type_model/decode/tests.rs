@@ -1,3 +1,5 @@
+//! Tests of decoding and encoding built-in kinds: error messages, unknown fields, canonical form.
+
 use serde_json::json;
 
 use super::*;
@@ -8,7 +10,7 @@ fn model(name: &str) -> (&'static Types, TypeId) {
     (types, types.find_by_name(&format!("io.k8s.api.core.v1.{name}")).unwrap())
 }
 
-/// The message, without what is the same for all.
+/// Returns the decoding error, without the prefix that all errors have.
 fn refusal(spec: &Value) -> String {
     let (types, pod) = model("Pod");
     let mut object = json!({"apiVersion": "v1", "kind": "Pod", "spec": spec});

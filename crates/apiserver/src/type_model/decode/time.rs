@@ -20,12 +20,12 @@ const PARTS: [(usize, &str); 11] = [
     (2, "05"),
 ];
 
-/// RFC 3339 in, whole seconds of UTC out. The error is Go's.
+/// Converts an RFC 3339 time to UTC with whole seconds. Errors are those of Go.
 pub(super) fn normalize_seconds(text: &str) -> Result<String, String> {
     parse_go_time(text, false).map(write_seconds)
 }
 
-/// The same with exactly six digits after the seconds.
+/// As [`normalize_seconds`], with exactly six digits after the seconds.
 pub(super) fn normalize_micros(text: &str) -> Result<String, String> {
     parse_go_time(text, true).map(write_micros)
 }
@@ -35,7 +35,7 @@ pub(in crate::type_model) fn unix_seconds(seconds: i64, _nanos: i32) -> Option<S
     Timestamp::from_second(seconds).ok().and_then(within_years).map(write_seconds)
 }
 
-/// The same with microseconds; what is smaller is cut.
+/// Returns the same with microseconds; smaller digits are dropped.
 pub(in crate::type_model) fn unix_micros(seconds: i64, nanos: i32) -> Option<String> {
     let micros = seconds.checked_mul(1_000_000)?.checked_add(i64::from(nanos / 1000))?;
     Timestamp::from_microsecond(micros).ok().and_then(within_years).map(write_micros)

@@ -1,3 +1,5 @@
+//! Tests of decoding protobuf objects: embedded structs, lists, maps, times and errors.
+
 use serde_json::json;
 
 use super::*;
@@ -11,7 +13,7 @@ fn read(name: &str, bytes: &[u8]) -> Result<Value, String> {
     })
 }
 
-/// What a message is read as, without what is written although it is empty.
+/// Asserts the JSON that a message decodes to.
 #[track_caller]
 fn assert_reads_as(name: &str, bytes: &[u8], expected: Value) {
     let found = read(&format!("io.k8s.api.{name}"), bytes);

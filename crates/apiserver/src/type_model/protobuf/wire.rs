@@ -3,11 +3,11 @@
 
 use std::borrow::Cow;
 
-/// Bytes that are still to be read.
+/// Reads the protobuf wire format: the bytes that are still unread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WireReader<'a>(&'a [u8]);
 
-/// What comes next: a field's number, and how its value is written.
+/// The tag of a field: its number and the wire type of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub(crate) number: u32,
@@ -42,12 +42,12 @@ impl<'a> WireReader<'a> {
 
     /// The tag of the next field of a `message`.
     pub(crate) fn tag(&mut self, message: &str) -> Result<Tag, String> {
-        let (number, form, wire) = self.any_tag()?;
-        if form == END_OF_GROUP {
+        let (number, wire_type, wire) = self.any_tag()?;
+        if wire_type == END_OF_GROUP {
             return Err(format!("proto: {message}: wiretype end group for non-group"));
         }
         match u32::try_from(number) {
-            Ok(number) if number > 0 => Ok(Tag { number, wire_type: form }),
+            Ok(number) if number > 0 => Ok(Tag { number, wire_type }),
             _ => Err(format!("proto: {message}: illegal tag {number} (wire type {wire})")),
         }
     }
@@ -93,7 +93,7 @@ impl<'a> WireReader<'a> {
         Ok(bytes)
     }
 
-    /// Passes over a field whose tag has been read, with all that is in it if it is a group.
+    /// Skips a field after its tag, with all fields within it if it is a group.
     pub(crate) fn skip(&mut self, tag: Tag) -> Result<(), String> {
         let mut form = tag.wire_type;
         let mut depth = 0_usize;
@@ -133,8 +133,8 @@ fn low_32(number: u64) -> i32 {
     i32::from_le_bytes([a, b, c, d])
 }
 
-/// Bytes as text: nobody has checked that they are UTF-8, and Go replaces what is not when it
-/// writes JSON, byte by byte.
+/// Returns the bytes as text, with each invalid byte replaced. The bytes may not be UTF-8, and Go
+/// replaces invalid ones byte by byte when it writes JSON.
 pub(crate) fn utf8_lossy(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return text.into();

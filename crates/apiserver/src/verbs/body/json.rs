@@ -1,4 +1,4 @@
-//! JSON as the API server reads it: fields that come twice are told, and errors have Go's words.
+//! Parses JSON as the API server does: reports duplicate fields, and fails with Go's messages.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::path_stack::PathStack;
 
-/// A value, and the paths of fields that it had twice.
+/// A parsed value, and the paths of its duplicate fields.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ParsedBody {
     pub(crate) value: Value,
@@ -16,7 +16,7 @@ pub(crate) struct ParsedBody {
 
 /// The error is what Go's decoder says.
 pub(crate) fn parse(bytes: &[u8]) -> Result<ParsedBody, String> {
-    // Go reads what is no UTF-8 as the character that stands for such.
+    // Go replaces invalid UTF-8 by the replacement character.
     let text = String::from_utf8_lossy(bytes);
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(&text);
@@ -75,10 +75,8 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
-            let place = PathStack::Item(&self.path, list.len());
-            match items
-                .next_element_seed(ValueReader { path: place, duplicates: self.duplicates })?
-            {
+            let path = PathStack::Item(&self.path, list.len());
+            match items.next_element_seed(ValueReader { path, duplicates: self.duplicates })? {
                 Some(item) => list.push(item),
                 None => return Ok(list.into()),
             }
@@ -88,13 +86,13 @@ impl<'de> Visitor<'de> for ValueReader<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let place = PathStack::Field(&self.path, &key);
-            let value = entries
-                .next_value_seed(ValueReader { path: place, duplicates: self.duplicates })?;
+            let path = PathStack::Field(&self.path, &key);
+            let value =
+                entries.next_value_seed(ValueReader { path, duplicates: self.duplicates })?;
             if map.contains_key(&key) {
-                self.duplicates.push(place.to_string());
+                self.duplicates.push(path.to_string());
             }
-            // What comes second is read into what is there.
+            // A repeated field is merged into the earlier one.
             match (map.get_mut(&key), value) {
                 (Some(Value::Object(old)), Value::Object(new)) => old.extend(new),
                 (_, value) => {
@@ -135,7 +133,7 @@ fn quoted(byte: u8) -> String {
 enum SyntaxError {
     /// The text ends too early.
     UnexpectedEnd,
-    /// The byte at the scanner's place is wrong there.
+    /// The byte at the scanner's position is invalid in this context.
     InvalidByte(&'static str),
 }
 
@@ -152,7 +150,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    /// One value with what is in it; lists and objects are on a stack, so depth costs little.
+    /// Reads one value with its content; lists and objects are on a stack, so depth costs little.
     fn document(&mut self) -> Result<(), SyntaxError> {
         self.value()?;
         while let Some(open) = self.open_containers.last().copied() {

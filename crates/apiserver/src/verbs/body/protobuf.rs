@@ -1,6 +1,6 @@
-//! Bodies in protobuf: the envelope that names the kind, and what is in it.
+//! Decodes bodies in protobuf: the envelope that names the kind, and the message in it.
 //!
-//! Answers are JSON nevertheless: clients that send protobuf accept both.
+//! Responses are JSON nevertheless: clients that send protobuf accept both.
 
 use serde_json::Value;
 
@@ -15,11 +15,10 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// What every body begins with.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The object of a body, with its kind and version, which are those that are expected if it does
-/// not say.
+/// Reads the object of a body. A missing kind or version becomes the expected one.
 pub(super) fn read_object(body: &[u8], expected: ExpectedKind<'_>) -> Result<Value, StatusError> {
     if expected.custom {
-        // Nobody knows the numbers of their fields. The real server breaks the connection.
+        // The protobuf numbers of custom fields are unknown. The real server breaks the connection.
         return Err(StatusError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
              application/json, application/yaml",
@@ -38,7 +37,7 @@ pub(super) fn read_object(body: &[u8], expected: ExpectedKind<'_>) -> Result<Val
     let kind = if envelope.kind.is_empty() { expected.kind } else { &envelope.kind };
     let object = match message_type(group, version, kind) {
         Some(shape) => decode(shape, envelope.raw),
-        None => Ok(Value::Object(serde_json::Map::new())), // the caller says what is wrong
+        None => Ok(Value::Object(serde_json::Map::new())), // the caller reports the error
     };
     let mut object = object.map_err(|problem| {
         StatusError::bad_request(format!(
@@ -51,7 +50,7 @@ pub(super) fn read_object(body: &[u8], expected: ExpectedKind<'_>) -> Result<Val
     Ok(object)
 }
 
-/// The options of a delete, of whatever group.
+/// Reads the options of a delete, of any group.
 pub(super) fn read_delete_options(body: &[u8]) -> Result<Value, String> {
     let envelope = Envelope::parse(body)?;
     let mut options = match envelope.kind.as_str() {
@@ -60,7 +59,7 @@ pub(super) fn read_delete_options(body: &[u8]) -> Result<Value, String> {
             let shape = kinds::types().find_by_name(name).ok_or("no options are known")?;
             decode(shape, envelope.raw)?
         }
-        _ => Value::Object(serde_json::Map::new()), // the caller says what is wrong
+        _ => Value::Object(serde_json::Map::new()), // the caller reports the error
     };
     options["apiVersion"] = envelope.api_version.into();
     options["kind"] = envelope.kind.into();
@@ -72,7 +71,7 @@ pub(super) fn decode(shape: TypeId, bytes: &[u8]) -> Result<Value, String> {
     from_protobuf(kinds::types(), shape, bytes, read)
 }
 
-/// The type of a built-in kind, also of one that only subresources know.
+/// Returns the type of a built-in kind, also of one that only subresources use.
 pub(super) fn message_type(group: &str, version: &str, kind: &str) -> Option<TypeId> {
     let resources = kinds::built_in_resources().1;
     let resource = resources.iter().find(|resource| {
@@ -116,7 +115,7 @@ impl<'a> Envelope<'a> {
                     tag.check(BYTES, "Raw")?;
                     envelope.raw = wire.bytes()?;
                 }
-                // How the rest is encoded: nobody sends anything there.
+                // The encoding of the rest: clients send no value here.
                 3 => {
                     tag.check(BYTES, "ContentEncoding")?;
                     wire.bytes()?;

@@ -1,3 +1,5 @@
+//! Tests of watches: slow clients, selectors and timeouts.
+
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
@@ -14,7 +16,7 @@ async fn event(events: &mut ResponseBody) -> Option<Value> {
     Some(serde_json::from_slice(&line).unwrap())
 }
 
-/// An API that forgets soon, with one ConfigMap.
+/// Returns an API with a small history of ConfigMaps, and one ConfigMap.
 async fn api_with_short_history() -> Api {
     let api = Api::new(Arc::new(TestEnvironment::new()));
     api.lock().store.limit_history(&ResourceId::new("", "configmaps"), 20_000);

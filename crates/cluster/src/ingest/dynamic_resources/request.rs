@@ -58,7 +58,7 @@ fn capacity_requests(
     quantity::quantity_map(requests, "capacity.requests", problems)
 }
 
-/// How many devices: one by default. None for a mode that we do not know.
+/// Returns the number of devices, 1 by default; none for an unknown allocation mode.
 fn device_count(mode: Option<&String>, count: Option<i64>) -> Option<Count> {
     match text(mode) {
         "" | "ExactCount" => Some(Count::Exact(u64::try_from(count.unwrap_or(1)).unwrap_or(0))),

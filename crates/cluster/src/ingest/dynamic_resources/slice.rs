@@ -27,7 +27,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Arc<Slice>
     slices
 }
 
-/// One slice. Its devices share shapes with those that are known.
+/// Reads one ResourceSlice. Its devices share shapes with those that are known.
 pub(crate) fn read_slice(
     wire: &ResourceSlice,
     shapes: &mut BTreeSet<Arc<DeviceShape>>,
@@ -122,7 +122,7 @@ fn capacities(
 ) -> BTreeMap<String, DeviceCapacity> {
     let mut capacities = BTreeMap::new();
     for (name, wire) in wire.into_iter().flatten() {
-        // A capacity that nobody can read cannot be had.
+        // An unreadable capacity counts as zero.
         let value = quantity::read_quantity(&wire.value, name, problems).unwrap_or(Quantity::ZERO);
         let policy = wire.request_policy.as_ref().map(|wire| policy(wire, name, problems));
         capacities.insert(name.clone(), DeviceCapacity { value, policy });

@@ -1,4 +1,4 @@
-//! What disruption looks at beside scheduling.
+//! Tests of the fields that disruption reads besides those of scheduling.
 
 use jiff::SignedDuration;
 use karpenter_core::disruption::{ConsolidationPolicy, Reason};

@@ -1,3 +1,5 @@
+//! Tests of reading Nodes and NodeClaims into StateNodes.
+
 use karpenter_core::snapshot::StateNode;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of reading DaemonSets, volumes, budgets, workloads, buffers, overlays and devices.
+
 use karpenter_core::selector::{LabelSelector, Selector};
 use karpenter_core::snapshot::WorkloadKey;
 

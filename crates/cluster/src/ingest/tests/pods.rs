@@ -1,3 +1,5 @@
+//! Tests of reading pods: requests, affinity, spread constraints, problems and shared specs.
+
 use std::sync::Arc;
 
 use karpenter_core::pod::{ControllerRef, OwnerKind, Phase, PodProblem};

@@ -1,3 +1,5 @@
+//! Tests of reading NodePools: fields, readiness and diagnostics.
+
 use jiff::SignedDuration;
 use karpenter_core::disruption::Reason;
 use karpenter_core::snapshot::Pool;

@@ -1,6 +1,8 @@
+//! Tests of nominations, deletion marks, node reservations and the consolidation state.
+
 use super::*;
 
-/// Ten minutes.
+/// Ten minutes, in seconds.
 const TEN_MINUTES: i64 = 600;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Tests of pods in the mirror: usage, binding, protection and scheduling times.
+
 use super::*;
 
 #[test]
@@ -181,7 +183,7 @@ fn do_not_disrupt_protection_expires() {
     assert!(held.pods[0].do_not_disrupt, "who holds a snapshot sees no change");
 }
 
-/// A pool whose nodes do, or do not, register.
+/// Sets a NodePool whose nodes register, or do not.
 fn pool(bench: &Bench, name: &str, is_healthy: bool) {
     let status = if is_healthy { "True" } else { "False" };
     let pool: Arc<karpenter_api::nodepool::NodePool> = object(json!({

@@ -1,3 +1,5 @@
+//! Tests of joining Nodes and NodeClaims into StateNodes.
+
 use karpenter_core::lifecycle::repair::NodeCondition;
 use karpenter_core::lifecycle::repair::matching::resolve;
 use karpenter_core::lifecycle::repair::policy::{Policies, RepairAction, RepairPolicy};
@@ -185,7 +187,7 @@ fn the_rebooting_taint_counts_only_after_the_reboot() {
     }
 }
 
-/// Replaces a node ten minutes after it said so.
+/// Returns a policy that replaces a node ten minutes after the condition.
 fn replace_policy(condition_type: &str, reason_regex: &str) -> RepairPolicy {
     RepairPolicy {
         condition_type: condition_type.to_owned(),

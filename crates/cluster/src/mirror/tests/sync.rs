@@ -1,3 +1,5 @@
+//! Tests of the mirror's sync state.
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -122,7 +124,7 @@ fn stale_nodeclaims_are_neither_listed_nor_launched() {
     assert_eq!(bench.mirror.stale_node_claims(&known), ["ghost"], "40/CS-22, 40/CS-23");
 }
 
-/// Many feed and ask at once; what is there in the end is right.
+/// Concurrent setters and readers end in the correct state.
 #[test]
 fn concurrent_updates_and_reads_keep_the_mirror_consistent() {
     let bench = Bench::new();

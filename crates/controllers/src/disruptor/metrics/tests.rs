@@ -1,3 +1,5 @@
+//! Tests of the log fields of disruption commands.
+
 use karpenter_core::disruption::Method;
 use karpenter_operator::options::Options;
 use serde_json::json;

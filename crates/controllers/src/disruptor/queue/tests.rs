@@ -1,3 +1,5 @@
+//! Tests of the command queue: start, completion and rollback of commands.
+
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::condition_set::Status;
@@ -47,18 +49,18 @@ impl Fixture {
         started
     }
 
-    /// Begins to remove nodes, with so many replacements.
+    /// Starts a command that removes nodes, with this number of replacements.
     async fn begin(&self, method: Method, names: &[&str], replacements: usize) {
         let observation = self.observe().await;
         let command = with_replacements(delete(&observation, method, names), replacements);
         self.start(&observation, command).await.expect("it begins");
     }
 
-    /// One look at every command.
+    /// Reconciles every started command once.
     async fn reconcile_commands(&self) {
-        let executor = controller(&self.bench.context, &self.command_queue);
-        for flight in self.command_queue.commands() {
-            executor.reconcile(&ObjectKey::new("", &flight.id)).await.expect("a look");
+        let queue = controller(&self.bench.context, &self.command_queue);
+        for active in self.command_queue.commands() {
+            queue.reconcile(&ObjectKey::new("", &active.id)).await.expect("a look");
         }
         self.bench.settle().await;
     }
@@ -157,7 +159,7 @@ async fn candidates_stay_until_every_replacement_was_initialized() {
     fixture.initialize(first).await;
     fixture.reconcile_commands().await;
     assert!(!fixture.is_deleted("a").await, "30/Q-2");
-    // It is not looked at again.
+    // It is not observed again.
     fixture.bench.delete(node_claim(first, &json!({}))).await;
     fixture.reconcile_commands().await;
     assert!(
@@ -307,7 +309,8 @@ async fn a_failed_taint_aborts_replace_commands_but_not_delete_commands() {
 async fn marks_missing_on_the_api_server_are_written_with_a_stale_cache() {
     let fixture = Fixture::new().await;
     let (context, observation) = (&fixture.bench.context, fixture.observe().await);
-    // What an earlier command left and a restart took back, of which the watch did not tell yet.
+    // Marks that an earlier command left and a restart removed; the watch has not delivered that
+    // yet.
     let mut stale = fixture.bench.claim("a").await;
     stale.metadata.resource_version = Some("1000000".to_owned());
     let mut conditions = stale.condition_set(context.clock.now());

@@ -1,3 +1,5 @@
+//! Tests of the disruption loop: passes, budgets, gauges and events.
+
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_operator::options::{Gate, Options};
@@ -22,7 +24,7 @@ mod repair;
 const SECOND: Duration = Duration::from_secs(1);
 const REQUEUE_NOW: Outcome = Outcome::RequeueAfter(Duration::ZERO);
 
-/// A cluster with the loop and its queue, which run when they are told to.
+/// A cluster with the disruption loop and its queue. Tests reconcile both explicitly.
 struct Fixture {
     bench: Bench,
     command_queue: CommandQueue,
@@ -31,7 +33,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A pool whose budgets allow everything, with changes of its spec.
+    /// Creates a cluster with a pool with these changes. Its budgets allow everything.
     async fn new(pool: Value) -> Self {
         Self::with(Options::default(), pool).await
     }
@@ -47,7 +49,7 @@ impl Fixture {
         Self { bench, command_queue, disruptor, queue }
     }
 
-    /// The same cluster after a restart of the process, which forgets its commands and marks.
+    /// Returns the same cluster after a restart, which loses commands and deletion marks.
     fn restarted(self) -> Self {
         let context = &self.bench.context;
         let (provider_ids, now) = (self.command_queue.provider_ids(), context.clock.now());
@@ -55,14 +57,14 @@ impl Fixture {
         Self::of(self.bench)
     }
 
-    /// One pass.
+    /// Runs one pass.
     async fn pass(&self) -> Outcome {
         let outcome = self.disruptor.reconcile(&ObjectKey::default()).await.expect("a pass");
         self.bench.settle().await;
         outcome
     }
 
-    /// Passes until there is nothing to do.
+    /// Runs passes until there is nothing to do.
     async fn pass_until_idle(&self) -> Outcome {
         for _ in 0..100 {
             match self.pass().await {
@@ -73,26 +75,26 @@ impl Fixture {
         panic!("it finds no end");
     }
 
-    /// Lets commands rest, and begins those that hold.
+    /// Lets the validation delay elapse, and starts the valid commands.
     async fn pass_validation_delay(&self) {
         self.pass_until_idle().await;
         self.bench.pass(15 * SECOND).await;
         self.pass_until_idle().await;
     }
 
-    /// One look at every command.
+    /// Reconciles every started command once.
     async fn reconcile_commands(&self) {
-        for flight in self.command_queue.commands() {
-            self.queue.reconcile(&ObjectKey::new("", &flight.id)).await.expect("a look");
+        for active in self.command_queue.commands() {
+            self.queue.reconcile(&ObjectKey::new("", &active.id)).await.expect("a look");
         }
         self.bench.settle().await;
     }
 
-    /// The commands that run, as they are told.
+    /// Returns the descriptions of the started commands.
     fn commands(&self) -> Vec<String> {
         let commands = self.command_queue.commands().into_iter();
-        let descriptions = commands.map(|flight| {
-            let text = flight.command.describe("");
+        let descriptions = commands.map(|active| {
+            let text = active.command.describe("");
             let end = text.find(" (savings").unwrap_or(text.len());
             text[..end].replace(": nodepools=[general]", "").replacen("/:", ":", 1)
         });
@@ -101,12 +103,12 @@ impl Fixture {
         descriptions
     }
 
-    /// An empty node.
+    /// Creates an empty node.
     async fn create_empty_node(&self, name: &str) {
         node(&self.bench, name, "large", &json!({})).await;
     }
 
-    /// A node that is drifted.
+    /// Creates a drifted node.
     async fn create_drifted_node(&self, name: &str) {
         node(&self.bench, name, "large", &json!({})).await;
         self.set_conditions(name, &[("Drifted", "True"), ("Consolidatable", "False")]).await;
@@ -240,7 +242,7 @@ async fn an_invalid_budget_blocks_only_its_own_pool() {
     let commands = fixture.command_queue.commands();
     let nodes: Vec<_> = commands
         .iter()
-        .flat_map(|flight| &flight.command.candidates)
+        .flat_map(|active| &active.command.candidates)
         .map(|one| &*one.name)
         .collect();
     assert_eq!(nodes, ["b"], "30/LOOP-9");

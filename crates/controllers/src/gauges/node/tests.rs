@@ -1,3 +1,5 @@
+//! Tests of the Node gauges: resources, pod requests and age.
+
 use serde_json::json;
 
 use super::*;

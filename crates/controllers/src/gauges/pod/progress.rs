@@ -1,9 +1,9 @@
-//! What a pod has reached, compared with what was seen of it before.
+//! Compares a pod with its earlier measurements, to find what started or ended.
 
 use jiff::Timestamp;
 use karpenter_cluster::mirror::PodTimes;
 
-/// What matters of a pod.
+/// The facts of a pod that its measurements depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) is_pending: bool,
@@ -18,14 +18,14 @@ pub(super) struct Facts {
     pub(super) times: PodTimes,
 }
 
-/// What was seen of a pod: only what was seen to begin is measured when it ends.
+/// The measurements of a pod that have begun. Only those are observed when they end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PendingMeasurements {
     is_starting: bool,
     is_binding: bool,
 }
 
-/// What follows.
+/// The measurements of a pod after a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) measurements: PendingMeasurements,
@@ -35,11 +35,11 @@ pub(super) struct Progress {
     pub(super) is_unbound: bool,
     /// Since when the provisioner owes a decision, if it does.
     pub(super) undecided: Option<Timestamp>,
-    /// When it became ready, if that is news.
+    /// When it became ready, if that was not measured yet.
     pub(super) started: Option<Timestamp>,
-    /// When it got its place, if that is news.
+    /// When it got its node, if that was not measured yet.
     pub(super) bound: Option<Timestamp>,
-    /// Whether nobody needs the provisioner's times of it any more.
+    /// Whether the provisioner's times of it are not needed any more.
     pub(super) is_over: bool,
 }
 

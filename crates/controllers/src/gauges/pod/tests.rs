@@ -1,3 +1,5 @@
+//! Tests of the pod gauges: startup, binding and pending times.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,7 +33,7 @@ async fn reconcile(bench: &Bench, controller: &Controller) -> Outcome {
     outcome
 }
 
-/// What the provisioner does with a pod that it finds a place for.
+/// Records in the mirror that the provisioner placed the pod.
 fn place_pod(bench: &Bench) {
     let now = bench.context.clock.now();
     bench.context.mirror.acknowledge_pod("default", "a", now);

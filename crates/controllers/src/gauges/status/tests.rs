@@ -1,3 +1,5 @@
+//! Tests of the metrics and events of status conditions.
+
 use karpenter_operator::options::{FeatureGates, Options};
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Tests of the eviction queue: evictions, PodDisruptionBudgets, deadlines and recreated pods.
+
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -16,7 +18,7 @@ struct Fixture {
     controller: Controller,
 }
 
-/// A pod `web` on a node.
+/// Creates a node and this pod, which is called `web`.
 async fn fixture(manifest: serde_json::Value) -> Fixture {
     let bench = Bench::new().await;
     bench.create_node("a").await;
@@ -27,7 +29,7 @@ async fn fixture(manifest: serde_json::Value) -> Fixture {
 }
 
 impl Fixture {
-    /// The pod is to leave, and is looked at once.
+    /// Queues the pod for eviction and reconciles it once.
     async fn queue_and_reconcile(&self, entry: QueueEntry) -> ReconcileResult {
         self.evictions.add(&self.cached(), entry, Duration::ZERO);
         self.bench.reconcile_pod(&self.controller, "web").await
@@ -41,7 +43,7 @@ impl Fixture {
         self.bench.context.clock.now() + SignedDuration::from_secs(seconds)
     }
 
-    /// The same with an API server that answers the next eviction and deletion with a code.
+    /// Makes the API server answer the next eviction and deletion with a code.
     fn failing_with(self, code: u16) -> Self {
         let (context, faults) = self.bench.with_faults();
         faults.fail("POST", "/pods/web/eviction", code);
@@ -149,7 +151,7 @@ async fn a_recreated_pod_is_not_evicted_and_no_entry_leaks() {
     assert!(given.evictions.is_empty(), "40/Q6: none of that name is left");
 }
 
-/// Upstream has room for 10,000 pods; who adds one more holds a lock until there is room again.
+/// Upstream's queue holds 10,000 pods; adding one more blocks, with a lock held, until one leaves.
 #[tokio::test(start_paused = true)]
 async fn the_eviction_queue_is_unbounded() {
     const PODS: usize = 10_100;
@@ -160,7 +162,7 @@ async fn the_eviction_queue_is_unbounded() {
         given.evictions.add(&leaving, QueueEntry::ForceDelete(None), Duration::ZERO);
     }
     assert_eq!(given.evictions.len(), PODS, "40/Q13");
-    // None of them is there, so they leave the queue as soon as somebody looks.
+    // None of them exists, so the first reconcile removes each from the queue.
     given.bench.run([controller(&given.bench.context, &given.evictions)]);
     given.bench.settle().await;
     assert!(given.evictions.is_empty(), "40/Q13");
@@ -218,7 +220,7 @@ async fn a_pod_at_its_deadline_is_deleted_despite_pdb_and_do_not_disrupt() {
     for (case, deadline, grace, time) in cases {
         let given = fixture(held.clone()).await;
         given.bench.create(budget("one", "web")).await;
-        // The first look finds the pod protected; the deadline comes later.
+        // The first reconcile finds the pod protected; the deadline comes later.
         assert_eq!(
             given.queue_and_reconcile(QueueEntry::ForceDelete(None)).await.unwrap(),
             Outcome::Requeue,

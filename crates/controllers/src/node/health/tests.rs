@@ -1,3 +1,5 @@
+//! Tests of the legacy node repair.
+
 use karpenter_operator::options::{Options, ParsedCommandLine};
 use serde_json::{Value, json};
 
@@ -15,12 +17,12 @@ async fn bench() -> Bench {
     Bench::with_options(*options).await
 }
 
-/// The Node with a condition that the fake cloud repairs after half an hour.
+/// Returns the Node with a condition that is repaired after half an hour.
 fn with_unhealthy_condition(node: Value) -> Value {
     with(node, [("/status/conditions/-", condition("BadNode", "False", START))])
 }
 
-/// The Node and the NodeClaim of no pool.
+/// Returns the Node or NodeClaim without a NodePool.
 fn standalone(manifest: Value) -> Value {
     let labels = json!({"karpenter.test.sh/testnodeclass": "default"});
     with(manifest, [("/metadata/labels", labels)])

@@ -1,3 +1,5 @@
+//! Tests of Node hydration: the label of the node class and the finalizer.
+
 use std::time::Duration;
 
 use serde_json::json;

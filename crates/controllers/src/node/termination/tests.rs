@@ -1,3 +1,5 @@
+//! Tests of Node termination: drain, volumes, instance and finalizer.
+
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -12,7 +14,7 @@ struct Fixture {
     controller: Controller,
 }
 
-/// A bench without nodes.
+/// Creates a bench without nodes, with the controller.
 async fn fixture() -> Fixture {
     let bench = Bench::new().await;
     let evictions = Evictions::new(&bench.context);
@@ -37,7 +39,7 @@ impl Fixture {
         (condition.status.clone(), condition.reason.clone())
     }
 
-    /// A Node that is drained and waits for no time.
+    /// Creates a deleted Node that is drained for long enough.
     async fn create_drained_node(&self, claim: Value) {
         self.bench.create_node_and_claim(node("a"), claim).await;
         self.bench.delete_node("a").await;
@@ -54,7 +56,7 @@ fn status_and_reason(status: &str, reason: &str) -> (String, String) {
     (status.to_owned(), reason.to_owned())
 }
 
-/// The claim with a deadline.
+/// Returns the claim with a termination deadline.
 fn claim_with_deadline(deadline: &str) -> Value {
     let annotations = json!({annotations::NODECLAIM_TERMINATION_TIMESTAMP: deadline});
     with(claim("a"), [("/metadata/annotations", annotations)])

@@ -1,3 +1,5 @@
+//! Tests of the consistency check of nodes.
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

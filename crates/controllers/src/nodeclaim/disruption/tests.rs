@@ -1,3 +1,5 @@
+//! Tests of the conditions `Drifted` and `Consolidatable` of NodeClaims.
+
 use std::time::Duration;
 
 use karpenter_api::condition_set::find;
@@ -40,7 +42,7 @@ fn conditions(bench: &Bench, conditions: &[(&str, &str)]) -> Value {
     json!({"status": {"conditions": list.collect::<Vec<_>>()}})
 }
 
-/// A claim that is launched and initialized.
+/// Creates a claim that is launched and initialized.
 async fn create_running_claim(bench: &Bench, name: &str, changes: &Value) {
     let state = conditions(bench, &[("Launched", "True"), ("Initialized", "True")]);
     bench.create(merged(node_claim(name, &state), changes)).await;

@@ -1,3 +1,5 @@
+//! Tests of the expiration of NodeClaims.
+
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,3 +1,5 @@
+//! Tests of the garbage collection of NodeClaims without instance.
+
 use karpenter_operator::cloud::CloudError;
 use serde_json::{Value, json};
 

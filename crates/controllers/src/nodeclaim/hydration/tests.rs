@@ -1,3 +1,5 @@
+//! Tests of NodeClaim hydration: the label of the node class.
+
 use serde_json::json;
 
 use super::*;

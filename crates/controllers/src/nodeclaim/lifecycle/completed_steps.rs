@@ -1,4 +1,4 @@
-//! What is said about steps when they are written: logs, metrics, and the health of the pool.
+//! Records completed lifecycle steps: logs, metrics, and the registration health of the pool.
 
 use karpenter_api::labels::{NODEPOOL, ZONE};
 use karpenter_api::nodeclaim::NodeClaim;
@@ -12,7 +12,7 @@ use super::LifecycleReconciler;
 use crate::nodepool::registration_health::{ReportResult, report};
 use crate::objects;
 
-/// A step that was done.
+/// A lifecycle step that has completed.
 #[derive(Debug)]
 pub(super) enum CompletedStep {
     /// The claim has a node.
@@ -28,7 +28,7 @@ pub(super) enum CompletedStep {
 }
 
 impl LifecycleReconciler {
-    /// Tells the news of a claim, and its pool that it has a node.
+    /// Records completed steps of a claim, and reports its registration to the pool.
     pub(super) async fn record_completed_steps(
         &self,
         claim: &NodeClaim,
@@ -37,8 +37,8 @@ impl LifecycleReconciler {
         let uid = claim.uid().unwrap_or_default();
         let now = self.context.clock.now();
         let provider_id = objects::provider_id(claim);
-        for steps in steps {
-            match steps {
+        for step in steps {
+            match step {
                 CompletedStep::Registered { node } => {
                     info!("provider-id" = provider_id, Node = node, "registered nodeclaim");
                     self.context.metrics.nodes_created.inc(&PoolZone {

@@ -1,4 +1,4 @@
-//! Finalization: a deleted claim takes its nodes and its instance along (spec 40 §2.1).
+//! Finalizes a deleted claim: deletes its nodes and terminates its instance (spec 40 §2.1).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use tracing::info;
 use super::LifecycleReconciler;
 use crate::objects;
 
-/// How often the cloud is asked whether an instance is gone.
+/// The poll interval for a terminating instance.
 const POLL: Duration = Duration::from_secs(5);
 
 impl LifecycleReconciler {
@@ -40,7 +40,7 @@ impl LifecycleReconciler {
                 return Err(ReconcileError::with_context(doing, error));
             }
         };
-        // A launch that could not be written down has an instance, too.
+        // A launch that is not on the claim yet has an instance, too.
         let known = self
             .with_provider_id(self.lifecycle_cache.with_launch(&claim, self.context.clock.now()));
         let nodes = objects::nodes_of(&self.context.cache, &known);
@@ -57,7 +57,7 @@ impl LifecycleReconciler {
                 for node in nodes.iter().filter(|n| n.metadata.deletion_timestamp.is_none()) {
                     objects::delete(&api, &self.context.cache.nodes, node.as_ref()).await?;
                 }
-                // The end of each of them brings us back.
+                // The deletion of each node triggers a reconcile.
                 Ok(Outcome::Done)
             }
             Step::TerminateInstance => self.terminate_instance(&claim, &known).await,
@@ -65,13 +65,13 @@ impl LifecycleReconciler {
         }
     }
 
-    /// The claim with the time by which it has to be gone, if it has one. The inner error is how
-    /// the reconcile ends.
+    /// Returns the claim with its termination deadline, which it annotates if necessary. A claim
+    /// without a grace period has none. The inner error is the outcome that ends the reconcile.
     async fn ensure_deadline(
         &self,
         claim: &NodeClaim,
     ) -> Result<Result<NodeClaim, Outcome>, ReconcileError> {
-        // One that is no time is none.
+        // An annotation that is not a time does not count.
         let known = claim.annotations().get(NODECLAIM_TERMINATION_TIMESTAMP);
         let has_deadline = known.is_some_and(|text| deadline::parse(text).is_ok());
         let period = claim.spec.termination_grace_period.as_ref();
@@ -100,8 +100,8 @@ impl LifecycleReconciler {
         Ok(Ok(after))
     }
 
-    /// Ends the instance, and removes the finalizer when the cloud says that it is gone. `known` is
-    /// the claim with its provider id.
+    /// Terminates the instance, and removes the finalizer when it is gone. `known` is the claim
+    /// with its provider id.
     async fn terminate_instance(&self, claim: &NodeClaim, known: &NodeClaim) -> ReconcileResult {
         let is_gone = match self.context.cloud.delete(known).await {
             Ok(()) => false,
@@ -128,7 +128,7 @@ impl LifecycleReconciler {
         self.remove_finalizer(&after, since).await
     }
 
-    /// Lets the claim go. `ending` is since when its instance ended, if it had one.
+    /// Removes the finalizer. `ending` is when the instance began to terminate, if there was one.
     async fn remove_finalizer(
         &self,
         claim: &NodeClaim,

@@ -1,4 +1,4 @@
-//! Initialization: the node can run what it was made for (spec 40 §1.4).
+//! Initializes a claim when its node is ready for its pods (spec 40 §1.4).
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::resource::v1::ResourceSlice;
@@ -104,7 +104,7 @@ fn allocatable(node: &Node) -> Resources {
     conversion::resources(node.status.as_ref().and_then(|status| status.allocatable.as_ref()))
 }
 
-/// The name of the node that the slice's devices are on. Devices of all nodes are on none.
+/// Returns the node that has the slice's devices. None for devices of all nodes.
 pub(super) fn node_of_slice(slice: &ResourceSlice) -> Option<&str> {
     let named = slice.spec.node_name.as_deref().filter(|name| !name.is_empty());
     let owner = || slice.owner_references().iter().find(|owner| owner.kind == "Node");

@@ -1,4 +1,4 @@
-//! Launch: the cloud makes an instance (spec 40 §1.2, spec 45 §12.1).
+//! Launches the instance of a claim (spec 40 §1.2, spec 45 §12.1).
 
 use karpenter_api::condition_set::Status;
 use karpenter_api::conditions::LAUNCHED;
@@ -17,12 +17,12 @@ use tracing::{error, info};
 use super::{LifecycleReconciler, refresh};
 use crate::objects::{self, DeleteResult};
 
-/// What became of the claim.
+/// The result of the launch step.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LaunchResult {
-    /// It is there.
+    /// The claim exists.
     Kept,
-    /// It was deleted: it cannot be launched now.
+    /// The claim was deleted, as it cannot be launched now.
     Deleted,
 }
 
@@ -72,8 +72,8 @@ impl LifecycleReconciler {
         error: CloudError,
     ) -> Result<LaunchResult, ReconcileError> {
         match launch::failure_action(failure_class(&error)) {
-            FailureAction::Delete { reason, is_reported: emits_events } => {
-                if emits_events {
+            FailureAction::Delete { reason, is_reported } => {
+                if is_reported {
                     self.publish_insufficient_capacity(claim, &error.to_string());
                 }
                 error!(%error, "failed launching nodeclaim");
@@ -96,12 +96,12 @@ impl LifecycleReconciler {
         }
     }
 
-    /// Events for the claim, and for the pods that it was made for and that still wait for a node.
+    /// Publishes events for the claim and its pods that still wait.
     fn publish_insufficient_capacity(&self, claim: &NodeClaim, error: &str) {
         let (events, name) = (&self.context.events, claim.name_any());
         events.publish(definitions::insufficient_capacity(claim.object_ref(&()), error));
         for (namespace, pod) in self.context.mirror.pods_mapped_to(&name) {
-            // Virtual pods are nowhere.
+            // Virtual pods are not in the cache.
             let Some(pod) = self.context.cache.pods.get(&namespace, &pod) else { continue };
             let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
             if !is_bound && !objects::is_terminal(&pod) && !objects::is_terminating(&pod) {
@@ -124,8 +124,8 @@ fn failure_class(error: &CloudError) -> Failure {
     }
 }
 
-/// Puts what the cloud answered on the claim. Labels of the claim win over those of the cloud, and
-/// annotations of the cloud over those of the claim.
+/// Copies the cloud's answer to a launch to the claim. Labels of the claim win over those of the
+/// cloud, and annotations of the cloud over those of the claim.
 pub(super) fn adopt_launch(claim: &mut NodeClaim, launched: &NodeClaim) {
     let labels = launch::merge_maps(launched.labels(), claim.labels());
     let annotations = launch::merge_maps(claim.annotations(), launched.annotations());

@@ -1,21 +1,21 @@
-//! What the process knows of claims that the API may not say yet.
+//! Keeps the facts about claims that the API may not show yet.
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_api::nodeclaim::NodeClaim;
 
 use crate::ttl_cache::TtlCache;
 
-/// Long enough for any API server to take a write, and for a claim to time out.
+/// How long a fact is kept: longer than any delayed write or claim timeout.
 const TTL: SignedDuration = SignedDuration::from_hours(1);
 
-/// By the uid of the claim.
+/// The facts about claims that the API may not show yet, by uid.
 #[derive(Debug)]
 pub(super) struct LifecycleCache {
-    /// What the cloud answered to a launch, until the claim says so.
+    /// The cloud's answer to a launch, until the claim has it.
     pub(super) launches: TtlCache<NodeClaim>,
-    /// Claims whose registration is still to be told to their pool.
+    /// Claims whose registration is still to be reported to their pool.
     pub(super) unreported_registrations: TtlCache<()>,
-    /// Claims whose timeout was told to their pool.
+    /// Claims whose timeout was reported to their pool.
     pub(super) reported_timeouts: TtlCache<()>,
 }
 
@@ -28,7 +28,7 @@ impl LifecycleCache {
         }
     }
 
-    /// The claim with what its launch brought, if that is not on the claim yet.
+    /// Returns the claim with the result of its launch, if the claim lacks it.
     pub(super) fn with_launch(&self, claim: &NodeClaim, now: Timestamp) -> NodeClaim {
         let mut claim = claim.clone();
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
@@ -40,7 +40,7 @@ impl LifecycleCache {
         claim
     }
 
-    /// Forgets a claim that is gone.
+    /// Removes the facts about a deleted claim.
     pub(super) fn forget(&self, uid: &str) {
         self.launches.remove(uid);
         self.unreported_registrations.remove(uid);

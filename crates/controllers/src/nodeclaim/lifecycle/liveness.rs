@@ -1,4 +1,4 @@
-//! Liveness: a claim that does not become a node in time goes (spec 40 §1.5).
+//! Deletes a claim that does not become a node in time (spec 40 §1.5).
 
 use karpenter_api::condition_set::{HasConditions as _, find};
 use karpenter_api::conditions::{LAUNCHED, REGISTERED};
@@ -33,7 +33,7 @@ impl LifecycleReconciler {
     async fn delete_timed_out(&self, claim: &NodeClaim, timeout: Timeout) -> ReconcileResult {
         let uid = claim.uid().unwrap_or_default();
         let now = self.context.clock.now();
-        // The pool hears of it once, also if the claim cannot be deleted at first.
+        // The timeout is reported to the pool once, also if the claim cannot be deleted at first.
         if self.lifecycle_cache.reported_timeouts.get(&uid, now).is_none() {
             if report(&self.context, claim, false).await? == ReportResult::Conflict {
                 return Ok(Outcome::Requeue);

@@ -1,4 +1,6 @@
-//! What a claim puts on its node (spec 40 §1.3): pure functions over the objects.
+//! Syncs a claim to its node: finalizer, owner, taints, annotations and labels (spec 40 §1.3).
+//!
+//! These are pure functions over the objects.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,14 +10,14 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::taints;
 use kube::{Resource as _, ResourceExt as _};
 
-/// Whether pods were kept away from the node until now, or it has been through this before.
+/// Returns whether the node has the unregistered taint or is registered.
 pub(super) fn is_tainted_or_registered(node: &Node) -> bool {
     let taint = taints::unregistered();
     node.labels().contains_key(REGISTERED)
         || taints_of(node).iter().any(|t| is_same_taint(t, &taint))
 }
 
-/// Finalizer, owner, taints, annotations and labels.
+/// Adds finalizer, owner, taints, annotations and labels to the node.
 pub(super) fn sync_node(claim: &NodeClaim, node: &mut Node) {
     if !node.finalizers().iter().any(|finalizer| finalizer == TERMINATION) {
         node.finalizers_mut().push(TERMINATION.to_owned());
@@ -30,7 +32,7 @@ pub(super) fn sync_node(claim: &NodeClaim, node: &mut Node) {
             }
         }
     }
-    // What is empty stays absent, or else there would be something to patch.
+    // Empty maps stay absent, so that there is nothing to patch.
     if !claim.annotations().is_empty() {
         node.annotations_mut().extend(claim.annotations().clone());
     }
@@ -39,7 +41,7 @@ pub(super) fn sync_node(claim: &NodeClaim, node: &mut Node) {
     }
 }
 
-/// Lets pods in.
+/// Removes the unregistered taint and sets the registered label.
 pub(super) fn mark_registered(node: &mut Node) {
     let taint = taints::unregistered();
     if let Some(taints) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
@@ -70,7 +72,7 @@ fn taints_of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Taints are the same by key and effect.
+/// Returns whether both taints have the same key and effect.
 fn is_same_taint(one: &Taint, other: &Taint) -> bool {
     one.key == other.key && one.effect == other.effect
 }

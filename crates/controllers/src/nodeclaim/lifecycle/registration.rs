@@ -1,4 +1,4 @@
-//! Registration: the node that came up becomes the claim's (spec 40 §1.3).
+//! Registers the node of a claim (spec 40 §1.3).
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl LifecycleReconciler {
         conditions.set(REGISTERED, Status::Unknown, NODE_NOT_FOUND, message);
     }
 
-    /// Asks all hooks at once, and puts what they want on the claim.
+    /// Runs all registration hooks and adds their labels and annotations to the claim.
     async fn run_hooks(&self, claim: &mut NodeClaim) -> HookResults {
         let answers = {
             let claim = &*claim;
@@ -149,9 +149,9 @@ impl LifecycleReconciler {
     }
 }
 
-/// What hooks came to.
+/// The result of all registration hooks.
 struct HookResults {
     are_done: bool,
-    /// How the step ends if they are not.
+    /// The result of the step if hooks are pending.
     result: ReconcileResult,
 }

@@ -1,9 +1,10 @@
-//! Writing what the steps of a pass have changed.
+//! Writes the changes that the steps of a pass made to a claim.
 //!
-//! Others write to claims, too: conditions of theirs, the time of the last pod event. A patch
-//! replaces the whole list of conditions, so ours are put into the list as it is now, and the patch
-//! is refused if it has changed since. Upstream patches unconditionally, and may lose a condition of
-//! another controller. What the launch brought is in memory until it is written.
+//! Other controllers write to claims, too: their conditions, the time of the last pod event. A
+//! patch replaces the whole list of conditions, so ours are merged into the current list, and the
+//! API server rejects the patch if the claim has changed since. Upstream patches unconditionally,
+//! and may lose a condition of another controller. The result of a launch is in memory until it is
+//! written.
 
 use karpenter_api::condition_set::{HasConditions as _, Status, find};
 use karpenter_api::conditions::{INITIALIZED, LAUNCHED, REGISTERED};
@@ -14,7 +15,7 @@ use kube::ResourceExt as _;
 
 use super::LifecycleReconciler;
 
-/// What became of it.
+/// The result of saving a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SaveResult {
     /// It is written, or there was nothing to write.
@@ -60,7 +61,7 @@ impl LifecycleReconciler {
     }
 }
 
-/// Puts what has changed from `before` to `after`, of what is ours, into `wanted`.
+/// Copies this controller's changes from `before` to `after` into `wanted`.
 fn merge_changes(
     before: &NodeClaim,
     after: &NodeClaim,

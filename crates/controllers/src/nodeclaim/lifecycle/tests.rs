@@ -1,4 +1,4 @@
-//! One claim through the controller, on the embedded API and with a cloud in memory.
+//! Tests of the lifecycle controller, on the embedded API with a fake cloud.
 
 mod end_to_end;
 mod finalization;

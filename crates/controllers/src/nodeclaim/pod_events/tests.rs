@@ -1,3 +1,5 @@
+//! Tests of the `lastPodEventTime` of NodeClaims.
+
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -1,3 +1,5 @@
+//! Tests of node reboots: drain, provider calls, timeouts and failures.
+
 use karpenter_cluster::wire::Pod;
 use karpenter_core::termination::eviction::QueueEntry;
 use karpenter_operator::cloud::CloudError;
@@ -16,7 +18,7 @@ struct Fixture {
     controller: Controller,
 }
 
-/// A node whose reboot is asked for at the start, with this bound of its drain.
+/// Creates a node with a requested reboot and this bound of its drain.
 async fn fixture(bound: Option<&str>) -> Fixture {
     let bench = Bench::new().await;
     bench.create_node_and_claim(node("a"), claim_with_reboot_request(bound)).await;
@@ -40,7 +42,7 @@ fn claim_with_reboot_request(bound: Option<&str>) -> Value {
     }
 }
 
-/// The same after the cloud has taken the order, at once.
+/// Creates a fixture whose reboot the cloud has accepted.
 async fn fixture_with_issued_reboot(bound: Option<&str>) -> Fixture {
     let given = Box::pin(fixture(bound)).await;
     let cold = Box::pin(given.reconcile_after(6)).await;
@@ -98,7 +100,7 @@ impl Fixture {
         self.bench.context.cache.pods.get("default", pod).expect("is cached")
     }
 
-    /// Another process takes over.
+    /// Restarts the process.
     fn restart(&mut self) {
         self.evictions = Evictions::new(&self.bench.context);
         self.controller = controller(&self.bench.context, &self.evictions);

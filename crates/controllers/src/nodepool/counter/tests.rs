@@ -1,3 +1,5 @@
+//! Tests of the resources and the number of nodes in a NodePool's status.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Tests of the template hash of NodePools and its copies on claims.
+
 use serde_json::{Value, json};
 
 use super::*;

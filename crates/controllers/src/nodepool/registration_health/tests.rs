@@ -1,3 +1,5 @@
+//! Tests of the registration health of NodePools.
+
 use std::time::Duration;
 
 use karpenter_api::condition_set::is_true;

@@ -1,3 +1,5 @@
+//! Tests of the validation of NodePools and their budgets.
+
 use karpenter_api::condition_set::{HasConditions as _, find};
 use serde_json::{Value, json};
 

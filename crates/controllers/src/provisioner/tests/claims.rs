@@ -1,4 +1,4 @@
-//! The NodeClaim that is created (spec 20 §5).
+//! Tests of the NodeClaims that the provisioner creates (spec 20 §5).
 
 use std::collections::BTreeSet;
 

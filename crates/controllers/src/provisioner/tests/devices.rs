@@ -1,4 +1,4 @@
-//! Pods that ask for devices (spec 20 §3.19), with `--ignore-dra-requests=false`.
+//! Tests of pods with ResourceClaims (spec 20 §3.19), with `--ignore-dra-requests=false`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::testing::fixtures::has;
 const DRIVER: &str = "gpu.example.com";
 const TYPE: &str = "node.kubernetes.io/instance-type";
 
-/// A process that looks at devices. Nodes of the two types will publish a device of a model each.
+/// A process that allocates devices. Nodes of the two types will publish a device of a model each.
 async fn with_devices() -> Bench {
     let options = Options { ignore_dra_requests: false, ..Options::default() };
     let bench = Bench::with_options(options).await;
@@ -58,7 +58,7 @@ fn publishing(mut one: InstanceType, model: &str) -> InstanceType {
     one
 }
 
-/// A ResourceClaim for a device of a model, and a pod that waits for it.
+/// Creates a ResourceClaim for a device, and a pending pod with it.
 async fn create_pod_with_device(bench: &Bench, name: &str, model: &str) {
     let selector = format!("device.attributes['{DRIVER}'].model == '{model}'");
     bench

@@ -1,3 +1,5 @@
+//! Tests of the path from informers to the mirror.
+
 use karpenter_api::nodeclaim::NodeClaim;
 use serde_json::json;
 
@@ -24,7 +26,7 @@ async fn objects_in_the_cluster_reach_the_mirror() {
     assert!(snapshot.namespaces.contains_key("kube-system"));
 }
 
-/// What is taught to the cache is in the mirror when that returns, as upstream's direct write is.
+/// An object written to the cache is in the mirror at once, as with upstream's direct write.
 #[tokio::test(start_paused = true)]
 async fn a_claim_written_to_the_cache_reaches_the_mirror_at_once() {
     let bench = Bench::new().await;

@@ -1,3 +1,5 @@
+//! Tests of the costs of NodePools.
+
 use serde_json::json;
 
 use super::*;

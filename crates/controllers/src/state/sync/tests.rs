@@ -1,3 +1,5 @@
+//! Tests of the sync gauges and the resync of the mirror.
+
 use std::sync::Arc;
 
 use karpenter_api::nodeclaim::NodeClaim;

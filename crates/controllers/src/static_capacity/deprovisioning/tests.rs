@@ -1,3 +1,5 @@
+//! Tests of the deprovisioning of static NodePools.
+
 use std::collections::BTreeSet;
 
 use karpenter_operator::options::{FeatureGates, Options};
@@ -31,7 +33,7 @@ async fn running(bench: &Bench, name: &str) {
     bench.join(name, &id, &json!({"metadata": {"labels": labels}})).await;
 }
 
-/// The claims that stay.
+/// Returns the names of the claims that are not being deleted.
 fn remaining_claims(bench: &Bench) -> BTreeSet<String> {
     let claims = bench.context.cache.node_claims.all().into_iter();
     let claims = claims.filter(|claim| claim.metadata.deletion_timestamp.is_none());

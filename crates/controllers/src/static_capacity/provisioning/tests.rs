@@ -1,3 +1,5 @@
+//! Tests of the provisioning of static NodePools.
+
 use karpenter_operator::options::{FeatureGates, Gate, Options};
 use serde_json::{Value, json};
 

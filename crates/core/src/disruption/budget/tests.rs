@@ -1,3 +1,5 @@
+//! Tests of disruption budgets: schedules, percentages and the nodes that count.
+
 use jiff::SignedDuration;
 
 use super::*;

@@ -1,11 +1,11 @@
-//! Which candidates emptiness and consolidation look at (spec 30 §6.1, §6.4).
+//! Checks which candidates emptiness and consolidation may remove (spec 30 §6.1, §6.4).
 
 use super::Unconsolidatable;
 use crate::catalog::CAPACITY_TYPE;
 use crate::disruption::{Candidate, CandidateIndex, ConsolidationPolicy};
 use crate::labels::ZONE;
 
-/// Whether multi- and single-node consolidation look at a candidate.
+/// Rejects candidates that multi- and single-node consolidation skip.
 pub(in crate::disruption) fn check_consolidation_eligibility(
     index: &CandidateIndex<'_>,
     candidate: &Candidate,
@@ -44,7 +44,7 @@ pub(in crate::disruption) fn check_consolidation_eligibility(
     }
 }
 
-/// Whether emptiness looks at a candidate.
+/// Rejects candidates that emptiness skips.
 pub(in crate::disruption) fn check_emptiness_eligibility(
     index: &CandidateIndex<'_>,
     candidate: &Candidate,
@@ -67,7 +67,7 @@ pub(in crate::disruption) fn check_emptiness_eligibility(
     Ok(())
 }
 
-/// Whether the NodePool of a candidate consolidates, and how.
+/// Returns whether a candidate's NodePool consolidates, and its policy.
 fn consolidation_policy(
     index: &CandidateIndex<'_>,
     candidate: &Candidate,

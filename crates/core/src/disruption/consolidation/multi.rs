@@ -5,17 +5,18 @@ use super::{Consolidation, ConsolidationMove, Unconsolidatable};
 use crate::disruption::{Candidate, Command, Method};
 use crate::scheduling::Fuel;
 
-/// At most so many nodes go together.
+/// The most nodes of one command, less one as upstream counts.
 const NODES_MAX: usize = 100;
 
-/// What came of the search.
+/// The result of multi-node consolidation.
 #[derive(Debug)]
 pub(in crate::disruption) struct MultiNodeResult {
     pub(in crate::disruption) command: Option<Command>,
     pub(in crate::disruption) has_timed_out: bool,
 }
 
-/// The command of the search, for candidates that are sorted and within the budgets.
+/// Searches the longest prefix of the candidates that can be removed.
+/// Expects candidates that are sorted and within the budgets.
 pub(in crate::disruption) fn search(
     consolidation: &mut Consolidation<'_>,
     candidates: &[&Candidate],

@@ -1,17 +1,17 @@
-//! Several nodes for fewer (spec 30 §14.4 item 3): whatever option of each replacement is launched,
-//! together they cost less than the nodes that go.
+//! Replaces several nodes by fewer (spec 30 §14.4 item 3). Whichever option of each replacement is
+//! launched, together they cost less than the removed nodes.
 //!
 //! ```text
-//! slack = what the nodes that go cost - the least that the replacements may cost
-//! each replacement may cost its least and an equal share of the slack
+//! slack = price of the removed nodes - price of the cheapest option of each replacement
+//! each replacement may cost its cheapest option and an equal share of the slack
 //! ```
 
 use super::{Candidate, Consolidation, Unconsolidatable};
 use crate::plan::PlannedNodeClaim;
 
 impl Consolidation<'_> {
-    /// What is left of replacements if they have to cost less than the candidates together. Each of
-    /// them does on its own.
+    /// Restricts replacements to options cheaper than the candidates together.
+    /// Each replacement alone is cheaper already.
     pub(super) fn restrict_to_cheaper_total(
         &mut self,
         claims: Vec<PlannedNodeClaim>,
@@ -39,7 +39,7 @@ impl Consolidation<'_> {
         }
     }
 
-    /// What a launch of each option costs at most.
+    /// Returns the highest launch price of each option of a NodeClaim.
     fn worst_launch_prices(&mut self, claim: &PlannedNodeClaim) -> impl Iterator<Item = f64> {
         let prices = self.prices.launch_prices(self.pool_name(claim), &claim.requirements);
         claim.instance_types.iter().map(move |&at| prices[at as usize].worst)

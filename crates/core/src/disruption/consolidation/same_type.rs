@@ -1,5 +1,5 @@
-//! Several nodes must not be replaced by one of their own (spec 30 §6.6 5): that would be a deletion
-//! of the others with more moves.
+//! Keeps several nodes from being replaced by one of their own instance types (spec 30 §6.6 5).
+//! That would be a deletion of the others with more moves.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::plan::PlannedNodeClaim;
 use crate::requirement::Requirements;
 
 impl Consolidation<'_> {
-    /// What is left of a replacement if it has to cost less than those candidates of whose instance
-    /// types it could become one.
+    /// Restricts a replacement to options cheaper than candidates of its types.
+    /// Those are the candidates with an instance type that the replacement could become.
     pub(super) fn without_same_type(
         &mut self,
         claim: PlannedNodeClaim,
@@ -28,8 +28,8 @@ impl Consolidation<'_> {
         }
     }
 
-    /// The lowest price among the candidates of an instance type, by its name. One that nobody
-    /// sells costs nothing.
+    /// Returns the lowest price among the candidates of each instance type, by name.
+    /// A candidate without a matching offering costs nothing.
     fn cheapest_by_type<'c>(&self, candidates: &[&'c Candidate]) -> BTreeMap<&'c str, f64> {
         let catalog = self.index.context.catalog;
         let mut cheapest: BTreeMap<&str, f64> = BTreeMap::new();

@@ -8,20 +8,20 @@ use crate::disruption::{Candidate, Command, Method};
 use crate::id::NodeId;
 use crate::scheduling::Fuel;
 
-/// What came of the walk.
+/// The result of single-node consolidation.
 #[derive(Debug, Default)]
 pub(in crate::disruption) struct SingleNodeResult {
     pub(in crate::disruption) command: Option<Command>,
-    /// Why the nodes stay that were looked at.
+    /// Why each evaluated node is not consolidated.
     pub(in crate::disruption) reasons: BTreeMap<NodeId, Unconsolidatable>,
-    /// Whether a budget held some back.
+    /// Whether a budget held back a candidate.
     pub(in crate::disruption) is_constrained: bool,
-    /// The NodePools that it did not come to before the time was over; none if it was not.
+    /// The NodePools not reached before time ran out; none if it did not.
     pub(in crate::disruption) unseen_pools: Option<BTreeSet<String>>,
 }
 
-/// The best of each NodePool, then the second best and so on, where pools that the last walk did not
-/// come to are first. Expects them sorted.
+/// Interleaves sorted candidates: the best of each NodePool, then the second best.
+/// Pools that the last search did not reach come first.
 pub(in crate::disruption) fn interleave_by_pool<'c>(
     candidates: &[&'c Candidate],
     unseen: &BTreeSet<String>,
@@ -37,7 +37,7 @@ pub(in crate::disruption) fn interleave_by_pool<'c>(
         .collect()
 }
 
-/// Walks over candidates that are interleaved.
+/// Evaluates interleaved candidates until one can be removed or replaced.
 pub(in crate::disruption) fn search(
     consolidation: &mut Consolidation<'_>,
     candidates: &[&Candidate],
@@ -77,7 +77,7 @@ pub(in crate::disruption) fn search(
     found
 }
 
-/// Whether the mere removal of the node would be worth it.
+/// Whether removing the node without a replacement would be approved.
 fn may_be_approved(consolidation: &mut Consolidation<'_>, candidate: &Candidate) -> bool {
     let index = consolidation.index;
     consolidation.totals().may_be_approved(index, candidate, candidate.price)

@@ -5,8 +5,9 @@ use crate::catalog::{CAPACITY_TYPE, SPOT};
 use crate::plan::PlannedNodeClaim;
 use crate::scheduling::min_values;
 
-/// So many cheaper instance types are needed, and no more are offered: a launch that may choose among
-/// all cheaper ones would walk down the prices, to ever rarer types.
+/// How many cheaper instance types a spot-to-spot replacement needs and offers.
+/// A launch that may choose among all cheaper types would step down the prices, to ever rarer
+/// types.
 pub(super) const MIN_INSTANCE_TYPES: usize = 15;
 
 impl Consolidation<'_> {
@@ -36,7 +37,7 @@ impl Consolidation<'_> {
         Ok(claim)
     }
 
-    /// How many of the options, cheapest first, reach all minValues.
+    /// Returns how many options, cheapest first, satisfy all minValues.
     fn count_needed_for_min_values(&self, claim: &PlannedNodeClaim) -> usize {
         let types = self.prices.instance_types(self.pool_name(claim));
         let offered = claim.instance_types.iter().map(|&at| &types[at as usize].requirements);

@@ -19,7 +19,7 @@ pub enum Unconsolidatable {
         /// The label's value.
         label: String,
     },
-    /// It lacks a label.
+    /// The node lacks a required label.
     MissingLabel {
         /// The label.
         key: &'static str,
@@ -29,14 +29,14 @@ pub enum Unconsolidatable {
         /// The pool.
         pool: String,
     },
-    /// It holds spare capacity.
+    /// The node holds virtual pods of a CapacityBuffer.
     HasBufferPods {
         /// The node.
         node: String,
     },
-    /// It has no pods: emptiness looks after it.
+    /// It has no pods: emptiness removes it.
     Empty,
-    /// It has pods: only consolidation looks after it.
+    /// It has pods: only consolidation can move them.
     NotEmpty,
     /// It has pods, and its NodePool removes empty nodes only.
     WhenEmpty {
@@ -45,7 +45,7 @@ pub enum Unconsolidatable {
     },
     /// It is not marked Consolidatable (yet).
     NotConsolidatable,
-    /// Pods of a workload on it found no room after a consolidation a while ago.
+    /// A recent consolidation of a workload on the node failed.
     FailedConsolidation {
         /// The kind of their controller.
         kind: String,
@@ -54,31 +54,31 @@ pub enum Unconsolidatable {
         /// When it is tried again at the latest.
         until: Timestamp,
     },
-    /// Pods would lose their place.
+    /// Some pods would not be scheduled without the node.
     UnschedulablePods {
         /// Which and why.
         text: String,
         /// The pods.
         pods: Vec<PodId>,
     },
-    /// It would take several nodes.
+    /// The pods need more new nodes than allowed.
     TooManyReplacements {
         /// How many.
         claims: usize,
         /// The pods that ask for them, as far as they are known.
         pods: Vec<PodId>,
     },
-    /// The types that cost less miss minValues.
+    /// The cheaper instance types do not satisfy minValues.
     MinValuesUnmet {
         /// Which.
         text: String,
     },
-    /// No other type costs less.
+    /// No other instance type costs less.
     NoCheaperInstanceType {
         /// The pods that ask for it, as far as they are known.
         pods: Vec<PodId>,
     },
-    /// The replacement would be one of the nodes that go.
+    /// The replacement could have the type of a removed node.
     SameType,
     /// A spot node would be replaced by a spot node, which is switched off.
     SpotToSpotDisabled,
@@ -87,7 +87,7 @@ pub enum Unconsolidatable {
         /// How many do.
         options: usize,
     },
-    /// The saving is not worth the disruption.
+    /// Policy Balanced rejects the score.
     ScoreTooLow {
         /// How it scores.
         scores: Vec<PoolScore>,
@@ -97,18 +97,18 @@ pub enum Unconsolidatable {
         /// The pool.
         pool: String,
     },
-    /// It was launched a moment ago by a command that saved more than this one would.
+    /// A recent command launched the node for a larger saving.
     LaunchedRecently,
-    /// Pods of another command of the same pass go there.
+    /// Another command of the pass moves pods to the node.
     Destination,
-    /// Pods that wait for a place get one there, by another command of the same pass.
+    /// Another command of the pass places pending pods on the node.
     PendingPodDestination,
-    /// There was no time left.
+    /// The search ran out of time.
     TimedOut,
 }
 
 impl Unconsolidatable {
-    /// A workload is left alone.
+    /// Returns the reason for a workload in backoff after failures.
     pub(super) fn failed_consolidation(workload: Workload<'_>, until: Timestamp) -> Self {
         let Workload { namespace, kind, name } = workload;
         Self::FailedConsolidation {
@@ -118,7 +118,7 @@ impl Unconsolidatable {
         }
     }
 
-    /// Whether an event says so.
+    /// Whether an event reports the reason.
     pub fn is_published(&self) -> bool {
         !matches!(
             self,

@@ -1,8 +1,8 @@
-//! A replacement in the cheap zones only (spec 30 §14.4 item 5), for when every option is too dear in
-//! some zone.
+//! Restricts a replacement to the cheap zones, if every option is too expensive in some zone (spec
+//! 30 §14.4 item 5).
 //!
 //! That cannot break anything: the node comes up in one of the zones of the NodeClaim in any case,
-//! and its pods, with whatever they ask of zones, were placed for each of them. The cloud just has
+//! and its pods, with all their zone constraints, were placed for each of them. The cloud just has
 //! less to choose from.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::labels::ZONE;
 use crate::plan::PlannedNodeClaim;
 
 impl Consolidation<'_> {
-    /// The instance types whose launch costs less in any case, or does so in some zones.
+    /// Keeps instance types priced below `ceiling`, in some zones if not in all.
     pub(super) fn retain_types_below_in_some_zone(
         &mut self,
         claim: PlannedNodeClaim,
@@ -31,7 +31,7 @@ impl Consolidation<'_> {
         }
     }
 
-    /// The NodeClaim in those zones only where the option costs less that costs the least anywhere.
+    /// Restricts a NodeClaim to zones where its cheapest option is below `ceiling`.
     fn restrict_to_cheap_zones(
         &mut self,
         mut claim: PlannedNodeClaim,
@@ -73,7 +73,8 @@ impl Consolidation<'_> {
     }
 }
 
-/// Whether an instance type gives the same everywhere: what fits in one zone fits in another.
+/// Whether an instance type has the same capacity in all zones.
+/// Then pods that fit in one zone fit in another.
 fn is_same_in_all_zones(of: &InstanceType) -> bool {
     let gives =
         |at: usize| (&of.offerings[at].capacity_override, &of.offerings[at].overhead_override);

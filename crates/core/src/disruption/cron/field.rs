@@ -56,11 +56,11 @@ impl Field {
 
     /// Reads `*`, `n` or `a-b`, each with an optional `/step`.
     ///
-    /// The checks come in upstream's order, which decides what a text with two mistakes is told.
+    /// The checks come in upstream's order, which decides the error of a text with two mistakes.
     fn parse_range(text: &str, domain: Domain) -> Result<Self, CronError> {
         let (range, step) = split_once(text, '/');
         let (low, high) = split_once(range, '-');
-        // What follows a star is not looked at: `*-5` is `*`.
+        // The text after a star is ignored: `*-5` is `*`.
         let is_star = matches!(low, "*" | "?");
 
         let (start, mut end) = if is_star {

@@ -1,3 +1,5 @@
+//! Tests of cron schedules: parsing, errors and the next firing.
+
 use jiff::Timestamp;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the nodes that one cycle of pod deletion costs updates.
+
 use super::*;
 
 fn nodes(range: std::ops::Range<usize>) -> Vec<NodeId> {

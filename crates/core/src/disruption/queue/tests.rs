@@ -1,3 +1,5 @@
+//! Tests of the command queue: start, timeouts, replacements and failures.
+
 use super::*;
 
 fn at(minutes: i64) -> Timestamp {
@@ -8,11 +10,11 @@ fn running_command(replacements: &[&str]) -> RunningCommand {
     RunningCommand::new(at(0), replacements.iter().map(|&name| name.to_owned()))
 }
 
-/// One look at a command with one source, with what is seen of each replacement in order.
+/// Runs one step of a command with one source and these replacement states.
 fn next_step(command: &mut RunningCommand, seen: &[ReplacementState], minutes: i64) -> Step {
     let names: Vec<_> = command.replacements.iter().map(|awaited| awaited.name.clone()).collect();
-    let sighting = |name: &str| seen[names.iter().position(|known| known == name).unwrap()];
-    command.next_step(sighting, 1, 1, at(minutes))
+    let observe = |name: &str| seen[names.iter().position(|known| known == name).unwrap()];
+    command.next_step(observe, 1, 1, at(minutes))
 }
 
 #[test]

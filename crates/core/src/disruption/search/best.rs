@@ -26,29 +26,29 @@ use crate::disruption::consolidation::{Consolidation, ConsolidationMove, multi, 
 use crate::disruption::{Command, Method, PassContext, Reason, Replacement, SearchMode};
 use crate::scheduling::Fuel;
 
-/// No more rounds per pass: what is left waits for the next one.
+/// The most rounds per pass; the next pass continues.
 const ROUNDS_MAX: usize = 12;
-/// A search for one set ends after so many nodes in a row that do not go with it.
+/// The growth of a set ends after so many unsuitable nodes in a row.
 pub(super) const MISSES_MAX: usize = 8;
-/// Sets are grown around so many nodes.
+/// The number of nodes around which sets are grown.
 const SEED_NODES_MAX: usize = 4;
-/// Commands for less than one of so many nodes that go are not worth another look.
+/// Commands with less than one in so many removed nodes are not explored.
 const NEGLIGIBLE_DIVISOR: usize = 4;
-/// At most so many nodes go for one replacement.
+/// The most nodes that are replaced together.
 const SET_SIZE_MAX: usize = 100;
-/// So many NodePools may come first when nodes are looked at one by one.
+/// The most NodePools that are tried as the first in single-node search.
 const LEADING_POOLS_MAX: usize = 3;
 
-/// What came of the rounds.
+/// The result of the consolidation rounds.
 #[derive(Debug, Default)]
 pub(super) struct SearchResult {
     pub(super) commands: Vec<Command>,
-    /// Why nodes stay, by the last look at them.
+    /// Why nodes are not consolidated, by their last evaluation.
     pub(super) reasons: BTreeMap<NodeId, Unconsolidatable>,
     pub(super) has_timed_out: bool,
-    /// Whether a budget held some back.
+    /// Whether a budget held back a candidate.
     pub(super) is_constrained: bool,
-    /// What would be saved afterwards, as far as somebody looked.
+    /// What later commands would save, as far as the lookahead found.
     pub(super) later_savings: f64,
 }
 
@@ -57,8 +57,8 @@ impl SearchResult {
         self.commands.iter().map(|command| command.savings).sum()
     }
 
-    /// Whether commands are so small a part of what was found that it hardly matters whether they come
-    /// first: with 2,000 nodes, of which 930 go, the pass took a third without.
+    /// Whether commands are too small a part of this result to explore them first.
+    /// With 2,000 nodes, of which 930 are removed, the pass took a third of the time without them.
     fn makes_negligible(&self, commands: &[Command]) -> bool {
         let nodes = |commands: &[Command]| -> usize {
             commands.iter().map(|command| command.candidates.len()).sum()
@@ -67,7 +67,8 @@ impl SearchResult {
         nodes(&self.commands) >= NEGLIGIBLE_DIVISOR * nodes(commands) && self.savings() >= savings
     }
 
-    /// This, or the other if it saves more in the end, or as much and more of it now.
+    /// Returns the result that saves more in the end.
+    /// If both save as much, it is the one that saves more now.
     pub(super) fn better_of(self, other: Self) -> Self {
         let end = |found: &Self| found.savings() + found.later_savings;
         let is_better = exceeds(end(&other), end(&self))
@@ -76,29 +77,28 @@ impl SearchResult {
     }
 }
 
-/// Whether one saving is more than another. The sums of equal prices in another order may differ in the
-/// last digits.
+/// Whether one saving is larger than another, beyond rounding errors.
+/// The sums of equal prices in another order may differ in the last digits.
 pub(super) fn exceeds(one: f64, other: f64) -> bool {
     one * (1.0 - 1e-12) > other
 }
 
-/// How it goes on after the first commands.
+/// How the rounds continue after the first commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Continuation {
-    /// With what saves the most.
+    /// With the commands that save the most.
     Best,
     /// With upstream's next choice, and so on.
     Upstream,
-    /// Not in this pass.
+    /// The rounds end.
     Stop,
 }
 
-/// The best commands for a world.
-///
-/// Nodes that pods are about to be moved to by other commands of the pass stay. Which first step
-/// leaves the cheapest cluster in the end is not known before: so the rounds start from nothing, from
-/// upstream's choice, and from that with more nodes if they can go with it, or with others that are as
-/// good.
+/// Returns the best commands for a candidate index.
+/// Nodes to which other commands of the pass move pods are retained. It is not known beforehand
+/// which first step leaves the cheapest cluster: so the rounds start from nothing, from upstream's
+/// choice, from that with more nodes if they can be removed with it, and from that with other nodes
+/// of equal value.
 pub(super) fn search(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -146,7 +146,7 @@ pub(super) fn search(
     }
     ways.retain(|way| way.savings() >= least);
     let index = consolidation.index;
-    // Whoever looks deeper compares the end with another one.
+    // Deep search compares the later savings with those of another search.
     if ways.len() == 1 && index.context.settings.search != SearchMode::Deep {
         return ways.pop().unwrap_or_default();
     }
@@ -159,8 +159,8 @@ pub(super) fn search(
     ways.reduce(SearchResult::better_of).unwrap_or_default()
 }
 
-/// The NodePools that single-node consolidation may begin with, each alone: upstream's order is drawn
-/// by its maps, unless the last pass did not come to some.
+/// Returns the NodePools to try first in single-node search, each alone.
+/// The order of upstream depends on its maps, unless the last pass did not reach some pools.
 fn leading_pools(index: &CandidateIndex<'_>, most: usize) -> Vec<BTreeSet<String>> {
     let unseen = &index.context.unseen_pools;
     let pools: BTreeSet<_> =
@@ -171,7 +171,7 @@ fn leading_pools(index: &CandidateIndex<'_>, most: usize) -> Vec<BTreeSet<String
     pools.into_iter().take(most).map(|pool| BTreeSet::from([pool])).collect()
 }
 
-/// What upstream may do first.
+/// Returns the commands that upstream may choose first.
 fn first_commands(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -193,7 +193,7 @@ fn first_commands(
     firsts
 }
 
-/// What upstream would do, if it begins with the nodes of these pools.
+/// Returns the command of upstream's search that starts with these NodePools.
 pub(super) fn upstream_command(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -214,7 +214,7 @@ pub(super) fn upstream_command(
     (!was_launched_recently(index.context, &set, &command_to_move(&found))).then_some(found)
 }
 
-/// The same with more nodes, if they can go with it.
+/// Adds nodes to a command as long as they can be removed with it.
 fn grow_command(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -239,7 +239,7 @@ fn grow_command(
     is_more.then(|| grown.commands(index))
 }
 
-/// Whom consolidation looks at, the best first.
+/// Returns the candidates of consolidation, the best first.
 pub(super) fn candidates<'c>(
     index: &'c CandidateIndex<'_>,
     taken: &Destinations,
@@ -250,7 +250,7 @@ pub(super) fn candidates<'c>(
     candidates
 }
 
-/// What a command does.
+/// Converts a command into a move.
 fn command_to_move(command: &Command) -> ConsolidationMove {
     let planned = command.replacements.iter().filter_map(Replacement::planned);
     ConsolidationMove {
@@ -261,7 +261,7 @@ fn command_to_move(command: &Command) -> ConsolidationMove {
     }
 }
 
-/// Rounds until nothing more can go.
+/// Runs rounds until no more nodes can be removed.
 fn run_rounds(
     consolidation: &mut Consolidation<'_>,
     taken: &Destinations,
@@ -297,7 +297,7 @@ fn run_rounds(
         };
         if next.is_empty() {
             if then != Continuation::Best {
-                // What it would do is not done, but those that stay anyway have their reason.
+                // Only for the reasons of the nodes that stay; its commands are dropped.
                 round.run(time);
             }
             break;
@@ -307,7 +307,7 @@ fn run_rounds(
     found
 }
 
-/// One look at a cluster.
+/// One round of consolidation.
 struct Round<'r, 'a> {
     consolidation: &'r mut Consolidation<'a>,
     destinations: &'r Destinations,
@@ -339,7 +339,7 @@ impl<'r, 'a> Round<'r, 'a> {
         combine_moves(index, sets, allowances, self.has_exclusive_command())
     }
 
-    /// What upstream would do next, if it goes with what is to be done before.
+    /// Returns the next command of upstream, if it fits the earlier commands.
     fn next_upstream_command(&mut self, time: &mut SearchFuel<'_>) -> Vec<Command> {
         let lead = &self.context().unseen_pools.clone();
         let next = upstream_command(self.consolidation, self.destinations, lead, time);
@@ -350,13 +350,13 @@ impl<'r, 'a> Round<'r, 'a> {
         next.filter(goes).into_iter().collect()
     }
 
-    /// Whether a command before takes what only one can have.
+    /// Whether an earlier command is exclusive, see [`is_exclusive`].
     fn has_exclusive_command(&self) -> bool {
         let coming = self.found.commands.iter().flat_map(|command| &command.replacements);
         is_exclusive(self.consolidation.index, coming.filter_map(Replacement::planned))
     }
 
-    /// Whether a node may be looked at at all.
+    /// Whether a node may be evaluated; records the reason if not.
     fn may_disrupt(&mut self, candidate: &Candidate, allowances: &Allowances) -> bool {
         let why = if let Some(why) = self.destinations.rejection(candidate.node) {
             why
@@ -370,7 +370,7 @@ impl<'r, 'a> Round<'r, 'a> {
         false
     }
 
-    /// The largest set that can go for nothing.
+    /// Returns commands for the largest set that needs no replacement.
     fn largest_deletion(
         &mut self,
         candidates: &[&Candidate],
@@ -385,7 +385,7 @@ impl<'r, 'a> Round<'r, 'a> {
         grown.commands(self.consolidation.index)
     }
 
-    /// What each node would save on its own.
+    /// Returns the move of each node on its own.
     fn single_node_moves(
         &mut self,
         candidates: &[&Candidate],
@@ -418,8 +418,8 @@ impl<'r, 'a> Round<'r, 'a> {
         self.consolidation.index.context
     }
 
-    /// Sets that save more together than their nodes do alone, and the nodes alone; the largest saving
-    /// first.
+    /// Returns the sets of nodes to combine, the largest saving first.
+    /// These are the single nodes, and sets that save more together than their nodes do alone.
     fn candidate_sets<'c>(
         &mut self,
         candidates: &[&'c Candidate],
@@ -457,8 +457,9 @@ impl<'r, 'a> Round<'r, 'a> {
         sets
     }
 
-    /// A set around a node: others are added in order as long as the set saves more with them than
-    /// they do alone, and left out if not. Then those are dropped without which it saves more.
+    /// Grows a set around a node as long as that saves more.
+    /// Other nodes are added in order if the set saves more with them than they do alone. Then
+    /// nodes without which it saves more are dropped.
     fn grow_set<'c>(
         &mut self,
         seed: &'c Candidate,
@@ -502,7 +503,7 @@ impl<'r, 'a> Round<'r, 'a> {
     }
 }
 
-/// Whether a node was launched a moment ago to save more than its replacement would now.
+/// Whether a node was launched recently for more savings than the move has.
 pub(super) fn was_launched_recently(
     context: &PassContext<'_>,
     set: &[&Candidate],
@@ -512,7 +513,7 @@ pub(super) fn was_launched_recently(
     !found.replacements.is_empty() && saved.any(|&saved| found.savings < saved)
 }
 
-/// The set without those that save more alone.
+/// Drops nodes that save more alone from a set.
 pub(super) fn prune_set<'c>(
     consolidation: &mut Consolidation<'_>,
     mut set: Vec<&'c Candidate>,

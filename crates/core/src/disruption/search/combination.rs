@@ -1,4 +1,4 @@
-//! Which moves of one look at the cluster can be carried out together.
+//! Selects the moves of one round that can be carried out together.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,9 @@ use crate::id::PodId;
 use crate::plan::PlannedNodeClaim;
 use crate::snapshot::Snapshot;
 
-/// The sets that can be carried out together: no node twice, no node that takes pods of another, no
-/// place counted twice.
+/// Returns commands for the sets that can be carried out together.
+/// No node is in two of them, no removed node takes pods of another, and no free capacity is used
+/// twice.
 pub(super) fn combine_moves(
     index: &CandidateIndex<'_>,
     sets: Vec<(Vec<&Candidate>, ConsolidationMove)>,
@@ -29,7 +30,7 @@ pub(super) fn combine_moves(
             && nodes.is_disjoint(&used)
             && targets.is_disjoint(&gone)
             && targets.is_disjoint(&used);
-        // Pods that look at other pods may not like both moves together, nor may limits.
+        // Topology constraints and limits may not allow both moves together.
         if !is_apart || (is_one_by_one && !commands.is_empty()) {
             continue;
         }
@@ -51,8 +52,8 @@ pub(super) fn combine_moves(
     commands
 }
 
-/// Whether a replacement takes what only one command of a pass can have: slots of a reservation, or
-/// pods that wait for a place anyway.
+/// Whether a replacement uses something that only one command of a pass can use.
+/// That is a slot of a reservation, or a pod that is pending anyway.
 pub(super) fn is_exclusive<'c>(
     index: &CandidateIndex<'_>,
     claims: impl IntoIterator<Item = &'c PlannedNodeClaim>,
@@ -63,12 +64,12 @@ pub(super) fn is_exclusive<'c>(
         .any(|claim| !claim.reservations.is_empty() || claim.pods.iter().any(is_waiting))
 }
 
-/// Whether some NodePool may have so much and no more.
+/// Whether some NodePool has limits.
 fn has_limits(snapshot: &Snapshot) -> bool {
     snapshot.pools.iter().any(|pool| !pool.limits.is_empty())
 }
 
-/// Whether some pod looks at where others are.
+/// Whether some pod has topology spread or pod affinity.
 fn has_topology_constraints(snapshot: &Snapshot) -> bool {
     snapshot.pods.iter().any(|pod| {
         let spec = &pod.spec;

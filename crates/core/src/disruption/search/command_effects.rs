@@ -1,4 +1,4 @@
-//! A cluster as if a command had been carried out, so that the next decision builds on it.
+//! Applies a command to a snapshot, so that the next decision builds on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,9 @@ use crate::resources::Resources;
 use crate::selector::Labels;
 use crate::snapshot::{NodeDisruptionState, NodeObject, Snapshot, StateNode};
 
-/// Marks the nodes of a command as gone and moves their pods to where the plan puts them. All ids stay
-/// as they are; nodes that are to come are added at the end, without any room for other pods: nothing
-/// may depend on them.
+/// Marks the nodes of a command as deleting and moves their pods.
+/// The plan says where. All ids stay as they are; new nodes are added at the end, without free
+/// capacity for other pods: nothing may depend on them.
 pub fn apply_command(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
     for candidate in &command.candidates {
         snapshot.nodes[candidate.node.index()].is_deleting = true;
@@ -23,8 +23,9 @@ pub fn apply_command(snapshot: &mut Snapshot, catalog: &Catalog, command: &Comma
     });
 }
 
-/// The cluster when all is done: the nodes of a command are nobody's any more, so that they count
-/// against no budget, and its replacements are nodes like others. All ids stay as they are.
+/// Applies a command as if it had finished.
+/// The removed nodes are unmanaged, so that they count against no budget, and the replacements are
+/// nodes like others. All ids stay as they are.
 pub(super) fn complete_command(snapshot: &mut Snapshot, catalog: &Catalog, command: &Command) {
     move_pods(snapshot, command, |snapshot, claim, pods, name| {
         launched_node(snapshot, catalog, claim, pods, name)
@@ -34,7 +35,7 @@ pub(super) fn complete_command(snapshot: &mut Snapshot, catalog: &Catalog, comma
     }
 }
 
-/// A node is nobody's any more.
+/// Marks a node as deleting and unmanaged.
 pub(super) fn remove_node(snapshot: &mut Snapshot, node: NodeId) {
     let node = &mut snapshot.nodes[node.index()];
     node.is_deleting = true;
@@ -65,7 +66,7 @@ fn move_pods(
         if pods.is_empty() {
             continue;
         }
-        // What is launched may be less than what the plan allows: it has to cost less.
+        // The replacement may have fewer options than the plan's claim: it has to cost less.
         let launched = command.replacements.get(number).and_then(Replacement::planned);
         let claim = launched.unwrap_or(claim);
         let first = command.candidates.first().map_or("", |candidate| candidate.name.as_str());
@@ -74,9 +75,9 @@ fn move_pods(
     }
 }
 
-/// Moves pods, by `namespace/name`, to nodes that have no room for others, those of one node together.
-/// For pods whose new node is about to be launched, so that nothing is known of it yet: they need no
-/// other place.
+/// Moves pods of deleting nodes to nodes without free capacity.
+/// `pods` are `namespace/name`; those of one node stay together. For pods whose new node is about
+/// to be launched, so that nothing is known of it yet: they need no other place.
 pub fn move_to_placeholder_nodes(snapshot: &mut Snapshot, pods: &BTreeSet<String>) {
     let mut by_node: BTreeMap<NodeId, Vec<PodId>> = BTreeMap::new();
     for id in (0..snapshot.pods.len()).map(PodId::new) {
@@ -95,7 +96,7 @@ pub fn move_to_placeholder_nodes(snapshot: &mut Snapshot, pods: &BTreeSet<String
     }
 }
 
-/// Adds a node, to which these pods move.
+/// Adds a node and moves these pods to it.
 fn add_node(snapshot: &mut Snapshot, node: StateNode, pods: &[PodId]) {
     snapshot.nodes.push(node.into());
     let id = NodeId::new(snapshot.nodes.len() - 1);
@@ -104,7 +105,7 @@ fn add_node(snapshot: &mut Snapshot, node: StateNode, pods: &[PodId]) {
     }
 }
 
-/// The node that a NodeClaim becomes, as far as that is certain.
+/// Returns the node that a NodeClaim becomes, as far as that is certain.
 fn planned_node(
     snapshot: &Snapshot,
     catalog: &Catalog,
@@ -133,7 +134,8 @@ fn planned_node(
     }
 }
 
-/// The node that a NodeClaim most likely becomes, ready for pods: the cheapest that it may be.
+/// Returns the initialized node that a NodeClaim most likely becomes.
+/// That is the cheapest one it allows.
 fn launched_node(
     snapshot: &Snapshot,
     catalog: &Catalog,
@@ -166,7 +168,8 @@ fn launched_node(
     node
 }
 
-/// What a NodeClaim takes of the limits of its pool: it may become the largest of its types.
+/// Returns the largest capacity that a NodeClaim may get.
+/// It counts against the limits of the NodePool.
 pub fn largest_capacity(
     snapshot: &Snapshot,
     catalog: &Catalog,
@@ -175,7 +178,7 @@ pub fn largest_capacity(
     Resources::max(possible_instance_types(snapshot, catalog, claim).map(|one| &one.capacity))
 }
 
-/// The instance types that a NodeClaim may become.
+/// Returns the instance types that a NodeClaim may become.
 fn possible_instance_types<'a>(
     snapshot: &Snapshot,
     catalog: &'a Catalog,
@@ -185,7 +188,7 @@ fn possible_instance_types<'a>(
     claim.instance_types.iter().filter_map(|&at| types.get(at as usize)).map(|one| &**one)
 }
 
-/// The labels that requirements leave no choice about.
+/// Returns the labels for which requirements allow only one value.
 fn single_value_labels<'a>(
     requirements: impl Iterator<Item = &'a Requirement>,
 ) -> impl Iterator<Item = (String, String)> {
@@ -193,7 +196,7 @@ fn single_value_labels<'a>(
     certain.filter_map(|one| Some((one.key().to_owned(), one.values().first().cloned()?)))
 }
 
-/// A node of nobody's with room for these pods and no others.
+/// Returns an unmanaged node with capacity for exactly these pods.
 fn full_node(snapshot: &Snapshot, pods: &[PodId], name: String, labels: Labels) -> StateNode {
     let mut allocatable = Resources::default();
     for &pod in pods {

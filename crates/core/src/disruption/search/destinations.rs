@@ -7,17 +7,17 @@ use crate::disruption::Command;
 use crate::disruption::simulation::is_pending;
 use crate::snapshot::Snapshot;
 
-/// Nodes that pods are to come to.
+/// Nodes on which commands of the pass place pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Destinations {
-    /// Some of the pods leave another node.
+    /// Nodes that get pods of other nodes.
     moved: BTreeSet<NodeId>,
-    /// At least pods that have no place yet.
+    /// Nodes that get pending pods.
     pending: BTreeSet<NodeId>,
 }
 
 impl Destinations {
-    /// Those of commands.
+    /// Returns the destinations of commands.
     pub(super) fn of_commands(snapshot: &Snapshot, commands: &[Command]) -> Self {
         let mut destinations = Self::default();
         for command in commands {
@@ -26,7 +26,7 @@ impl Destinations {
         destinations
     }
 
-    /// Those of one more command.
+    /// Adds the destinations of one more command.
     pub(super) fn add(&mut self, snapshot: &Snapshot, command: &Command) {
         for (node, pods) in &command.plan.existing_nodes {
             let is_moved = pods.iter().any(|&pod| !is_pending(snapshot, pod));
@@ -38,7 +38,7 @@ impl Destinations {
         }
     }
 
-    /// Why the node has to stay, if it is one of them.
+    /// Returns why the node is retained, if it is a destination.
     pub(super) fn rejection(&self, node: NodeId) -> Option<Unconsolidatable> {
         if self.moved.contains(&node) {
             Some(Unconsolidatable::Destination)

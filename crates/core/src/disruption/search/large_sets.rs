@@ -1,7 +1,7 @@
-//! Sets of many nodes for fewer (spec 30 §14.4 item 3).
+//! Finds sets of many nodes that fewer nodes can replace (spec 30 §14.4 item 3).
 //!
-//! Two nodes may not do with one where six do with four, so these sets are not grown from small ones:
-//! neighbours in the order of the candidates are tried together, in several sizes.
+//! One node may not replace two where four replace six, so these sets are not grown from small
+//! ones: neighbours in the order of the candidates are tried together, in several sizes.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,11 @@ use crate::scheduling::Fuel;
 
 /// How many nodes are tried together.
 const SIZES: [usize; 10] = [3, 4, 6, 8, 12, 16, 24, 32, 48, 96];
-/// So many sets of each size are tried, of a NodePool and of all.
+/// The most sets of each size, of a NodePool and of all NodePools.
 const SETS_PER_SIZE: usize = 4;
 
-/// Sets that save more together than their nodes do `alone`, which may overlap.
+/// Returns sets that save more together than their nodes do alone.
+/// The sets may overlap; `alone` returns the saving of one node.
 pub(super) fn large_sets<'c>(
     consolidation: &mut Consolidation<'_>,
     candidates: &[&'c Candidate],
@@ -40,7 +41,8 @@ pub(super) fn large_sets<'c>(
     found
 }
 
-/// Candidates that follow on each other, of one NodePool or of all, within the budgets.
+/// Returns sets of adjacent candidates within the budgets.
+/// Each is of one NodePool or of all NodePools.
 fn adjacent_candidates<'c>(
     candidates: &[&'c Candidate],
     allowances: &Allowances,

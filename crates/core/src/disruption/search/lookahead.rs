@@ -1,9 +1,10 @@
-//! Where commands lead: what would be saved after them.
+//! Estimates what upstream would still save after some commands.
 //!
-//! One large step may leave nothing to improve where small ones would have gone further: seven nodes
-//! go for one large one, which then is the best there is, while upstream ends with two small ones. So
-//! each way is played to its end, as upstream would go on. Its own way is one of them; as the best is
-//! taken in every pass, the end is never dearer than upstream's, as far as that can be foreseen.
+//! One large step may leave nothing to improve where small ones would have gone further: seven
+//! nodes are replaced by one large node, which nothing can improve then, while upstream ends with
+//! two small ones. So the search follows each alternative to its end, as upstream would continue.
+//! Upstream's own choice is one of them; as every pass takes the best one, the final price is never
+//! higher than upstream's, as far as that can be foreseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,19 +16,20 @@ use crate::disruption::consolidation::Consolidation;
 use crate::disruption::{Command, PassContext, Replacement};
 use crate::snapshot::Snapshot;
 
-/// Nobody looks ahead with more nodes than these: it takes a search for every command that is to
-/// come, and what one of many nodes costs matters less.
+/// The most candidates with which the search looks ahead.
+/// Looking ahead takes a search for every later command, and the price of one of many nodes matters
+/// less.
 const NODES_MAX: usize = 100;
-/// It ends after so many commands, whatever is left.
+/// The most commands of one lookahead.
 const COMMANDS_MAX: usize = 100;
 
-/// Whether it is worth looking ahead.
+/// Whether there are few enough candidates to look ahead.
 pub(super) fn is_affordable(index: &CandidateIndex<'_>) -> bool {
     consolidation_candidates(index).len() <= NODES_MAX
 }
 
-/// What upstream would save once these commands are carried out, one command after the other, if it
-/// begins with the nodes of these pools each time.
+/// Returns what upstream would save after these commands.
+/// It applies one command after the other; each search starts with the nodes of these pools.
 pub(super) fn savings_after(
     index: &CandidateIndex<'_>,
     commands: &[Command],
@@ -52,7 +54,7 @@ pub(super) fn savings_after(
     for _ in 0..COMMANDS_MAX {
         let now = PassContext {
             snapshot: &snapshot,
-            // Who is too young now will not be for ever.
+            // Launches that are recent now are not recent later.
             recent_launches: BTreeMap::new(),
             pool_costs: costs.0.clone(),
             ..context.clone()

@@ -1,4 +1,4 @@
-//! Every node that stays, and why.
+//! Explains why each node that no command removes is retained.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::disruption::simulation::SimulationKind;
 use crate::disruption::{Allowances, Candidate, Command, DriftStatus, Reason};
 
-/// Every node that no command removes, by name.
+/// Returns every node that no command removes, by name.
 pub(super) fn retained_nodes(
     consolidation: &mut Consolidation<'_>,
     commands: &[Command],
@@ -44,7 +44,7 @@ struct RetainedNodeBuilder<'a, 'b> {
     reasons: &'a BTreeMap<NodeId, Unconsolidatable>,
     /// How many nodes of each NodePool the commands remove.
     removed_counts: BTreeMap<&'a str, RemovedCounts>,
-    /// Counted when somebody asks.
+    /// Calculated on first use.
     allowances: BTreeMap<Reason, Allowances>,
     /// How many nodes of each NodePool have drifted.
     drifted: BTreeMap<&'b str, u32>,
@@ -101,7 +101,7 @@ impl RetainedNodeBuilder<'_, '_> {
         (why.reason(), text, why.blocked_by(index.context.snapshot))
     }
 
-    /// What drift does about the node, if it has drifted.
+    /// Returns what drift does about the node, if it has drifted.
     fn drift(&mut self, node: NodeId) -> Option<DriftStatus> {
         let context = self.index.context;
         context.snapshot.node(node).disruption_state.drifted_at?;
@@ -127,7 +127,7 @@ impl RetainedNodeBuilder<'_, '_> {
         Some(DriftStatus::Due { text })
     }
 
-    /// What keeps drift from replacing a node that it may replace.
+    /// Returns why drift cannot replace a node that it may disrupt.
     fn replacement_obstacle(&mut self, candidate: &Candidate) -> Option<DriftStatus> {
         let context = self.index.context;
         let allowance = self.allowances(Reason::Drifted).get(&candidate.pool);
@@ -159,14 +159,14 @@ impl RetainedNodeBuilder<'_, '_> {
         self.allowances.entry(reason).or_insert_with(|| Allowances::new(context, reason))
     }
 
-    /// How many nodes of a NodePool commands remove that come first. Drift comes after emptiness, and
-    /// before the rest.
+    /// Returns how many nodes of a NodePool earlier commands remove.
+    /// Drift comes after emptiness, and before the other methods.
     fn removed_count(&self, pool: &str, reason: Reason) -> u32 {
         let going = self.removed_counts.get(pool).copied().unwrap_or_default();
         if reason == Reason::Drifted { going.empty } else { going.total }
     }
 
-    /// What the budgets of a NodePool allow, by which of them, and what has spent it.
+    /// Returns a text with the tightest budget of a NodePool and its usage.
     fn budget_text(&mut self, pool: &str, reason: Reason) -> Option<String> {
         let going = self.removed_count(pool, reason);
         let budgets = &self.index.context.snapshot.managed_pools.get(pool)?.budgets;
@@ -190,7 +190,7 @@ impl RetainedNodeBuilder<'_, '_> {
     }
 }
 
-/// Why neither emptiness nor consolidation looks at it.
+/// Returns why neither emptiness nor consolidation may remove a candidate.
 fn ineligibility(index: &CandidateIndex<'_>, candidate: &Candidate) -> Option<Unconsolidatable> {
     if candidate.is_empty() {
         check_emptiness_eligibility(index, candidate).err()

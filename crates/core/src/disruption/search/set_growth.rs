@@ -1,4 +1,4 @@
-//! Sets of nodes that are made larger as long as that works.
+//! Grows sets of nodes as long as they can be removed together.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use crate::disruption::consolidation::{Consolidation, ConsolidationMove};
 use crate::disruption::{Command, Method};
 use crate::id::PodId;
 
-/// A set is tried so often with others. What is left is found in the next round.
+/// The most attempts to grow one set; the next round continues.
 const ATTEMPTS_MAX: usize = 48;
-/// At most so many nodes go in one command without a replacement. Validation takes or leaves a
-/// command as a whole.
+/// The most nodes of one command without replacements.
+/// Validation accepts or rejects a command as a whole.
 const DELETED_NODES_MAX: usize = 50;
 
-/// A set that is made larger.
+/// A set of candidates that grows.
 pub(super) struct GrowingSet<'c> {
     pub(super) candidates: Vec<&'c Candidate>,
-    /// What becomes of it; none while it is empty.
+    /// Its move; none while it is empty.
     pub(super) best: Option<ConsolidationMove>,
-    /// What the budgets leave.
+    /// What the budgets still allow.
     pub(super) allowances: Allowances,
 }
 
@@ -73,7 +73,7 @@ impl<'c> GrowingSet<'c> {
     }
 }
 
-/// A move without a replacement as commands of bearable size.
+/// Splits a move without replacements into commands of limited size.
 fn split_into_commands(
     index: &CandidateIndex<'_>,
     set: &[&Candidate],

@@ -1,4 +1,4 @@
-//! Which of several equal nodes go is drawn by upstream; here it is chosen.
+//! Chooses which of several equal nodes to remove; in upstream that is left to chance.
 
 use super::best::{exceeds, was_launched_recently};
 use super::{Candidate, CandidateIndex};
@@ -7,11 +7,11 @@ use crate::disruption::consolidation::{Consolidation, ConsolidationMove};
 use crate::disruption::{Command, Method, Reason};
 use crate::scheduling::Fuel;
 
-/// So many of the equal nodes may come first.
+/// The most equal nodes that are tried as the first.
 const DRAWS_MAX: usize = 8;
 
-/// The set with other nodes of those that are as good as its last, or with one more or less of them,
-/// if that saves more: what comes for the set may be a size smaller then.
+/// Returns a better command with other nodes that equal its last one.
+/// It may also have one more or one less of them: the replacement may be a size smaller then.
 pub(super) fn choose_among_ties(
     consolidation: &mut Consolidation<'_>,
     candidates: &[&Candidate],
@@ -60,7 +60,7 @@ mod tests {
     use super::super::best::{candidates, upstream_command};
     use super::super::destinations::Destinations;
     use super::*;
-    use crate::disruption::{PassContext as Seen, SearchFuel, Settings};
+    use crate::disruption::{PassContext, SearchFuel, Settings};
     use crate::testing::{TypeBuilder, World, instance_type, node, pod, pool};
 
     const ZONE: &str = "test-zone-1";
@@ -84,13 +84,13 @@ mod tests {
             world.node(on).pod(pod(&format!("of-{name}")).cpu(cpu).on_node(name))
         });
         let settings = Settings::default();
-        let seen =
-            Seen::new(&world.snapshot, &world.catalog, &settings, jiff::Timestamp::UNIX_EPOCH);
-        let index = CandidateIndex::new(&seen);
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now);
+        let index = CandidateIndex::new(&context);
         let (mut consolidation, mut time) = (Consolidation::new(&index), SearchFuel::unlimited());
         let none = Destinations::default();
         let found =
-            upstream_command(&mut consolidation, &none, &seen.unseen_pools, &mut time).unwrap();
+            upstream_command(&mut consolidation, &none, &context.unseen_pools, &mut time).unwrap();
         let names = |command: &Command| -> Vec<String> {
             command.candidates.iter().map(|one| one.name.clone()).collect()
         };

@@ -1,3 +1,5 @@
+//! Tests of drift of the template, the requirements and the instance type.
+
 use super::*;
 use crate::requirement::Operator::{self, DoesNotExist, Exists, Gt, In, Lt, NotIn};
 use crate::testing::{

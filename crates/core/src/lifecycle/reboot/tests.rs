@@ -1,3 +1,5 @@
+//! Tests of the steps of a reboot, and of its drain and deadlines.
+
 use super::*;
 
 fn start() -> Timestamp {
@@ -10,7 +12,7 @@ fn at(seconds: i64) -> Timestamp {
 
 const MINUTE: i64 = 60;
 
-/// Asked for at the start, without a bound.
+/// Returns a reboot that was requested at the start, without a bound.
 fn requested() -> Reboot<'static> {
     Reboot {
         phase: Phase::Requested,
@@ -22,7 +24,7 @@ fn requested() -> Reboot<'static> {
     }
 }
 
-/// Taken by the cloud a minute later, by this process.
+/// Returns a reboot that the cloud accepted a minute later, in this process.
 fn issued() -> Reboot<'static> {
     let memory = ProcessMemory { issuing: Some(at(55)), issued: Some(at(60)) };
     let initialized = Some(at(60));

@@ -13,12 +13,12 @@ use super::policy::{RepairAction, RepairPolicy};
 #[derive(Clone, Debug, Default)]
 pub struct LegacyPolicies(Vec<(RepairPolicy, Option<Regex>)>);
 
-/// A condition that a node is replaced for.
+/// A condition for which a node is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueRepair<'a> {
     /// Type of the condition.
     pub condition_type: &'a str,
-    /// From then on.
+    /// When the replacement is due.
     pub due_at: Timestamp,
 }
 

@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::NodeCondition;
 use super::policy::{Policies, RepairAction, RepairPolicy};
 
-/// A node that waits so long past its toleration counts as one rank higher.
+/// The time past its toleration that raises a repair by one rank.
 const AGING_SECONDS: f64 = 30.0 * 60.0;
 
 /// A policy that matches a condition of a node.
@@ -24,13 +24,13 @@ pub struct PolicyMatch {
     pub status: String,
     /// Reason of the condition.
     pub reason: String,
-    /// The condition has lasted long enough from then on.
+    /// When the condition has lasted long enough.
     pub eligible: Timestamp,
     rank: usize,
 }
 
 impl Policies {
-    /// What matches the conditions of a node that was created then.
+    /// Returns the policies that match the conditions of a node.
     pub fn matches(
         &self,
         conditions: &[NodeCondition<'_>],
@@ -82,12 +82,12 @@ impl Policies {
     }
 }
 
-/// What is to be done about a node.
+/// The repair that is due for a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repair {
-    /// What is done.
+    /// The action.
     pub action: RepairAction,
-    /// The match that says so.
+    /// The match that requires it.
     pub selected: PolicyMatch,
     /// Since when that one is due.
     pub eligible: Timestamp,
@@ -98,14 +98,14 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Whether the default fallback says so.
+    /// Whether the default fallback requires it.
     pub fn is_fallback(&self) -> bool {
         self.selected.policy.reason_regex.is_empty()
     }
 }
 
-/// What the matches of a node come to now; none if nothing is due. After a reboot that ended at
-/// `rebooted`, conditions are put up with once more.
+/// Returns the repair that matches require now; none if none is due.
+/// After a reboot that ended at `rebooted`, conditions are tolerated once more.
 pub fn resolve(
     matches: &[PolicyMatch],
     now: Timestamp,
@@ -164,7 +164,7 @@ mod tests {
         start() + SignedDuration::from_mins(minutes)
     }
 
-    /// A condition that is bad from a minute on, for a reason.
+    /// Returns a False condition since a minute, with a reason.
     fn bad_condition<'a>(
         condition_type: &'a str,
         reason: &'a str,

@@ -33,7 +33,7 @@ pub struct RepairPolicy {
     pub termination_grace_period: Option<Duration>,
     /// Weight from 0 to 100; the higher one goes first.
     pub priority: u8,
-    /// What is done then.
+    /// The action.
     pub action: RepairAction,
 }
 
@@ -85,7 +85,7 @@ pub struct Policies {
     priorities: BTreeSet<u8>,
 }
 
-/// A policy for certain reasons.
+/// A policy that applies to certain condition reasons.
 #[derive(Clone, Debug)]
 pub(super) struct ReasonPolicy {
     pub(super) policy: Arc<RepairPolicy>,
@@ -93,7 +93,7 @@ pub(super) struct ReasonPolicy {
 }
 
 impl Policies {
-    /// Checks a set. All that is wrong is told at once.
+    /// Validates a set of policies; reports all problems at once.
     pub fn new(policies: Vec<RepairPolicy>) -> Result<Self, InvalidPolicies> {
         let mut problems = Vec::new();
         let mut groups: BTreeMap<_, Vec<ReasonPolicy>> = BTreeMap::new();

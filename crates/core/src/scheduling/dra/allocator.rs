@@ -1,4 +1,4 @@
-//! The allocator: which claims still need devices, and where devices for them are.
+//! Allocates devices for the claims of a pod on a candidate, and holds them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use crate::requirement::Requirements;
 use crate::resources::Quantity;
 use crate::scheduling::Request;
 
-/// How many alternatives and devices one call of [`Allocator::allocate`] may look at.
+/// The most alternatives and devices that one call of [`Allocator::allocate`] tries.
 ///
 /// Constraints between devices make the search exponential, so it needs an end. Upstream stops
-/// after 5 s, which gives other answers on other machines. A step takes a microsecond or less, and
+/// after 5 s, which gives other results on other hosts. A step takes a microsecond or less, and
 /// claims of the size that the API allows need some hundreds of them for each instance type.
 const MAX_STEPS: u64 = 1_000_000;
 
-/// Allocates devices in the course of one solve. [`Self::allocate`] only looks; what a pod gets is
-/// held after [`Self::commit`].
+/// Allocates devices in the course of one solve.
+///
+/// [`Self::allocate`] changes nothing; [`Self::commit`] holds the devices for the pod.
 #[derive(Clone, Debug)]
 pub struct Allocator<'a> {
     state: &'a DynamicResourceState,
@@ -35,24 +36,24 @@ pub struct Allocator<'a> {
     pools: Arc<Pools<'a>>,
     /// Uids of pods that leave their nodes.
     moving_pods: BTreeSet<&'a str>,
-    /// Devices that claims of the cluster have.
+    /// Devices that are allocated to claims of the cluster.
     taken: BTreeSet<DeviceId>,
-    /// Shares of devices that claims of the cluster have.
+    /// Shares of devices that are allocated to claims of the cluster.
     consumed: Amounts<CapacityKey>,
     tracker: Tracker,
     max_steps: u64,
 }
 
-/// A node, or a NodeClaim in the making, that a pod may go to.
+/// A node, or an in-flight NodeClaim, that a pod may go to.
 #[derive(Clone, Debug)]
 pub struct Candidate<'a> {
-    /// Who it is. Allocations of the same candidate add up.
+    /// Its identity. Allocations of the same candidate add up.
     pub id: CandidateId,
     /// The name of the Node object, if there is one.
     pub node_name: Option<&'a str>,
-    /// What labels it has or may have, before the pod's own requirements.
+    /// The labels that it has or may have, before the pod's own requirements.
     pub requirements: &'a Requirements,
-    /// What it is or may become, in the order of the solver.
+    /// The instance types that it has or may become, in the order of the solver.
     pub types: Vec<CandidateType<'a>>,
 }
 
@@ -89,8 +90,7 @@ impl<'a> CandidateType<'a> {
 /// Devices for a pod's claims on a candidate, not held yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allocation {
-    /// What the devices ask of the candidate's labels. It is compatible with what the candidate
-    /// has.
+    /// The labels that the devices require, compatible with the candidate's.
     pub requirements: Requirements,
     /// Positions of the candidate's types that have the devices, ascending.
     pub types: Vec<usize>,
@@ -119,9 +119,9 @@ impl<'a> Allocator<'a> {
     ///
     /// - `nodes`: names of nodes that stay and are initialised. Slices of other nodes do not count
     ///   (rule 2).
-    /// - `moving_pods`: uids of pods that leave their nodes. What they alone hold can be had again
-    ///   (rules 3 and 7).
-    /// - `well_known`: labels that may be asked for although nobody defined them.
+    /// - `moving_pods`: uids of pods that leave their nodes. Devices of claims that only they use
+    ///   can be allocated again (rules 3 and 7).
+    /// - `well_known`: labels that may be required although no node or NodePool defines them.
     pub fn new(
         state: &'a DynamicResourceState,
         nodes: &BTreeSet<&str>,
@@ -159,7 +159,9 @@ impl<'a> Allocator<'a> {
         }
     }
 
-    /// The claims of a pod, each once (rule 1). The error is the pod's: no candidate would do.
+    /// Returns the claims of a pod, each once (rule 1).
+    ///
+    /// An error rejects the pod for every candidate.
     pub fn resolve(
         &self,
         namespace: &str,
@@ -178,7 +180,7 @@ impl<'a> Allocator<'a> {
         Ok(resolved)
     }
 
-    /// Looks for devices for all claims on a candidate. The error is without upstream's prefix.
+    /// Finds devices for all claims on a candidate. The error has no upstream prefix.
     pub fn allocate(
         &self,
         candidate: &Candidate<'_>,
@@ -215,7 +217,7 @@ impl<'a> Allocator<'a> {
             if plans.iter().any(|plan| plan.pruned.contains(&type_at)) {
                 continue;
             }
-            // What one type needs, the next ones have to live with: a NodeClaim cannot say "this
+            // The requirements of one type bind the next ones too: a NodeClaim cannot require "this
             // type in one zone or that type in another" (rule 11).
             if let Some(found) = search.run(type_at, &requirements, &mut steps) {
                 requirements.clone_from(&found.requirements);
@@ -231,7 +233,9 @@ impl<'a> Allocator<'a> {
         Ok(allocation)
     }
 
-    /// The claims that need devices. Those that have some narrow where the pod can go (rule 7).
+    /// Returns the claims that need devices.
+    ///
+    /// Claims that have devices already narrow where the pod can go (rule 7).
     fn claims_to_allocate<'c>(
         &self,
         candidate: &Candidate<'_>,
@@ -247,7 +251,7 @@ impl<'a> Allocator<'a> {
         };
         let mut open = Vec::new();
         for key in claims {
-            let refused = |why: &str| Err(format!("{why} (ResourceClaim={key})"));
+            let claim_error = |why: &str| Err(format!("{why} (ResourceClaim={key})"));
             let Some(claim) = self.state.claims.get(*key) else {
                 return Err(format!("resourceclaim \"{key}\" not found"));
             };
@@ -255,19 +259,19 @@ impl<'a> Allocator<'a> {
             match (&claim.allocation, held) {
                 (Some(allocated), _) if !claim.is_moving(&self.moving_pods) => {
                     if !reaches(allocated, candidate) || !narrow(&allocated.requirements) {
-                        return refused(
+                        return claim_error(
                             "in-cluster allocation topology is incompatible with NodeClaim requirements",
                         );
                     }
                 }
                 (_, Some(held)) if held.is_local => {
                     if held.candidate != candidate.id {
-                        return refused("claim is bound to a different in-flight NodeClaim");
+                        return claim_error("claim is bound to a different in-flight NodeClaim");
                     }
                 }
                 (_, Some(held)) => {
                     if !narrow(&held.requirements()) {
-                        return refused(
+                        return claim_error(
                             "in-memory allocation topology is incompatible with NodeClaim requirements",
                         );
                     }
@@ -278,15 +282,16 @@ impl<'a> Allocator<'a> {
         Ok(open)
     }
 
-    /// Holds what was found. To be called for the same candidate, before anything else is
-    /// committed.
+    /// Holds the devices of an allocation.
+    ///
+    /// Call it for the same candidate, before anything else is committed.
     pub fn commit(&mut self, candidate: CandidateId, allocation: Allocation) {
         if !allocation.claims.is_empty() {
             self.tracker.commit(candidate, allocation.holds, allocation.claims);
         }
     }
 
-    /// Gives up what instance types of a candidate hold, since it will not become one of them.
+    /// Releases the devices of instance types that a candidate will not become.
     pub fn release<'t>(
         &mut self,
         candidate: CandidateId,
@@ -295,7 +300,7 @@ impl<'a> Allocator<'a> {
         self.tracker.release(candidate, &types.into_iter().collect());
     }
 
-    /// Drivers of the devices that a candidate holds, sorted (rule 14).
+    /// Returns the drivers of the devices that a candidate holds, sorted (rule 14).
     pub fn drivers(&self, candidate: CandidateId) -> Vec<String> {
         let claims = self.tracker.claims.values().filter(|claim| claim.candidate == candidate);
         let devices = claims.flat_map(|claim| claim.by_type.values()).flat_map(|own| &own.devices);
@@ -303,7 +308,7 @@ impl<'a> Allocator<'a> {
         drivers.into_iter().map(str::to_owned).collect()
     }
 
-    /// How claims were met in this solve.
+    /// Returns the devices that claims hold in this solve.
     pub fn claims(&self) -> &BTreeMap<ClaimKey, ClaimHold> {
         &self.tracker.claims
     }
@@ -320,17 +325,17 @@ impl<'a> Allocator<'a> {
         &self.tracker
     }
 
-    /// Whether a claim of the cluster has the device.
+    /// Returns whether a claim of the cluster has the device.
     pub(super) fn is_taken(&self, device: &DeviceId) -> bool {
         self.taken.contains(device)
     }
 
-    /// What claims of the cluster have of a device.
+    /// Returns how much of a capacity claims of the cluster consume.
     pub(super) fn consumed(&self, key: &CapacityKey) -> Quantity {
         self.consumed.get(key)
     }
 
-    /// What claims of the cluster leave of a pool's budget.
+    /// Returns how much of a counter claims of the cluster leave.
     pub(super) fn available_counter(&self, key: &CounterKey) -> Option<Quantity> {
         self.pools.counters.get(key).copied()
     }
@@ -342,7 +347,7 @@ impl<'a> Allocator<'a> {
 }
 
 impl Allocation {
-    /// Whether there is nothing to hold: the pod's claims have their devices already.
+    /// Returns whether there is nothing to hold: the pod's claims have their devices already.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }

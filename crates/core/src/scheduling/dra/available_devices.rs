@@ -1,5 +1,4 @@
-//! What one instance type of a candidate can still have: devices that are free, shares and budgets
-//! that are left (rules 9 and 12).
+//! Tracks the devices, shares and counters that one instance type can still use (rules 9 and 12).
 
 use std::collections::BTreeMap;
 
@@ -12,13 +11,16 @@ use super::devices::CandidateDevice;
 use super::tracker::{CandidateId, TypeHold};
 use crate::resources::Quantity;
 
-/// The stock of one search. What others hold is the allocator's; what the search took is here.
+/// The devices that one search on an instance type can still take.
+///
+/// The allocator and its tracker count the devices held before; `taken` counts those of this
+/// search.
 #[derive(Debug)]
 pub(super) struct AvailableDevices<'s, 'a> {
     allocator: &'s Allocator<'a>,
     candidate: CandidateId,
     type_name: &'s str,
-    /// Budgets of the type's own pools.
+    /// The counters of the type's own pools.
     template_counters: BTreeMap<CounterKey, Quantity>,
     taken: TypeHold,
 }
@@ -38,8 +40,9 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
         }
     }
 
-    /// What the device and its budgets lose if it is taken, and the share of it, or none if it
-    /// cannot be had.
+    /// Returns the usage and the share if the search takes the device.
+    ///
+    /// None if the device or its counters are not available.
     pub(super) fn usage(
         &self,
         requests: &BTreeMap<String, Quantity>,
@@ -57,10 +60,10 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
             usage.devices.insert(item.id.clone());
         }
         usage.counters = consumption(&item.id, item.device);
-        let can_be_had = self.is_free(item)
+        let is_available = self.is_free(item)
             && self.has_share(item, &share)
             && self.has_remaining_counters(item, &usage);
-        can_be_had.then_some((usage, share))
+        is_available.then_some((usage, share))
     }
 
     pub(super) fn take(&mut self, item: &CandidateDevice<'_>, usage: &Usage) {
@@ -79,7 +82,7 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
         if item.is_template { &mut self.taken.template } else { &mut self.taken.published }
     }
 
-    /// What earlier pods of this candidate hold of the type's own devices.
+    /// Returns the usage of the type's own devices by earlier pods of this candidate.
     fn held_templates(&self) -> Option<&'s Usage> {
         Some(&self.allocator.tracker().type_hold(self.candidate, self.type_name)?.template)
     }
@@ -97,7 +100,7 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
             && self.allocator.tracker().is_free(&item.id, self.candidate, self.type_name)
     }
 
-    /// Whether a device that several can have has so much left.
+    /// Returns whether a shared device has this much capacity left.
     fn has_share(&self, item: &CandidateDevice<'_>, share: &BTreeMap<String, Quantity>) -> bool {
         share.iter().all(|(dimension, amount)| {
             let key = CapacityKey { device: item.id.clone(), dimension: dimension.clone() };
@@ -116,8 +119,9 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
         })
     }
 
-    /// Whether the pool's budgets have what the device takes. A counter that no slice declares has
-    /// nothing, not even zero.
+    /// Returns whether the pool's counters cover what the device consumes.
+    ///
+    /// A counter that no slice declares has nothing, not even zero.
     fn has_remaining_counters(&self, item: &CandidateDevice<'_>, usage: &Usage) -> bool {
         item.device.consumes.iter().all(|set| {
             set.counters.keys().all(|counter| {
@@ -127,7 +131,7 @@ impl<'s, 'a> AvailableDevices<'s, 'a> {
         })
     }
 
-    /// What is left of a counter; none if it is not declared.
+    /// Returns the remaining amount of a counter; none if no slice declares it.
     fn left(&self, item: &CandidateDevice<'_>, key: &CounterKey) -> Option<Quantity> {
         let (total, held, taken) = if item.is_template {
             let held = self.held_templates().map(|held| held.counters.get(key));

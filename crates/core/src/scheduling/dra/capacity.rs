@@ -1,12 +1,13 @@
-//! The share that a request takes of a device that several claims can have (rule 12).
+//! Calculates the share of a device that a request takes, for devices of several claims (rule 12).
 
 use std::collections::BTreeMap;
 
 use super::types::{DeviceCapacity, RequestPolicy, ShareRange};
 use crate::resources::{Notation, Quantity};
 
-/// What a request takes of each capacity of a device, or none if the device cannot serve it: it
-/// lacks a capacity, or its policy has no such share.
+/// Returns how much a request takes of each capacity of a device.
+///
+/// None if the device cannot serve it: it lacks a capacity, or its policy has no such share.
 pub(super) fn share(
     requests: &BTreeMap<String, Quantity>,
     capacity: &BTreeMap<String, DeviceCapacity>,

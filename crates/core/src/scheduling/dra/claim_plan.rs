@@ -1,4 +1,4 @@
-//! What has to be found for a claim (rule 8), or why it cannot be looked for.
+//! Reads a ResourceClaim into device requests to satisfy (rule 8), or reports why it is invalid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use super::types::{
 };
 use crate::resources::Quantity;
 
-/// How many devices a claim can have, by the API.
+/// The most devices that the API allows for a claim.
 pub(super) const MAX_DEVICES: usize = 32;
 
-/// A claim, read.
+/// A claim, with its requests resolved to devices of a candidate.
 #[derive(Debug)]
 pub(super) struct ClaimPlan<'a> {
     pub(super) key: &'a ClaimKey,
@@ -23,7 +23,7 @@ pub(super) struct ClaimPlan<'a> {
     pub(super) requests: Vec<Vec<Alternative<'a>>>,
     /// Positions of instance types with so many devices of their own that the claim gets too many.
     pub(super) pruned: BTreeSet<usize>,
-    /// Whether these are all types with devices of their own that are asked for.
+    /// Whether every type with requested devices of its own is pruned.
     all_pruned: bool,
 }
 
@@ -38,17 +38,17 @@ pub(super) struct Alternative<'a> {
     pub(super) selection: DeviceSelection,
 }
 
-/// Which devices are wanted.
+/// The devices that one alternative of a request selects.
 #[derive(Debug)]
 pub(super) enum DeviceSelection {
-    /// So many that match.
+    /// This many matching devices.
     Exact(usize),
     /// These: published ones, and by position of the instance type its own.
     All { published: Vec<usize>, templates: Vec<Vec<usize>> },
 }
 
 impl Alternative<'_> {
-    /// How many devices it needs on the type.
+    /// Returns how many devices the alternative needs on the type.
     pub(super) fn slots(&self, type_at: usize) -> usize {
         match &self.selection {
             DeviceSelection::Exact(count) => *count,
@@ -58,12 +58,12 @@ impl Alternative<'_> {
         }
     }
 
-    /// Whether it needs devices, and there is none on the type.
+    /// Returns whether it selects all matching devices and the type has none.
     pub(super) fn has_no_devices(&self, type_at: usize) -> bool {
         matches!(self.selection, DeviceSelection::All { .. }) && self.slots(type_at) == 0
     }
 
-    /// The request's name, with the alternative after a slash.
+    /// Returns the request's name, with the alternative after a slash.
     pub(super) fn full_name(&self) -> String {
         match self.name {
             Some(name) => format!("{}/{name}", self.request),
@@ -71,7 +71,7 @@ impl Alternative<'_> {
         }
     }
 
-    /// Devices that it needs on every type.
+    /// Returns how many devices the alternative needs on every type.
     fn published_slots(&self) -> usize {
         match &self.selection {
             DeviceSelection::Exact(count) => *count,
@@ -85,7 +85,7 @@ impl Alternative<'_> {
 }
 
 impl<'a> ClaimPlan<'a> {
-    /// Reads a claim for a candidate with so many types.
+    /// Reads a claim for a candidate with `type_count` types.
     pub(super) fn new(
         state: &'a DynamicResourceState,
         key: &'a ClaimKey,
@@ -99,17 +99,22 @@ impl<'a> ClaimPlan<'a> {
                 .requests
                 .iter()
                 .map(|request| {
-                    let reader = RequestReader { state, request: &request.name, devices, type_count };
+                    let name = &request.name;
+                    let reader = RequestReader { state, request: name, devices, type_count };
                     match &request.kind {
                         DeviceRequestKind::Exactly(query) => Ok(vec![reader.read(query, None)?]),
-                        DeviceRequestKind::FirstAvailable(queries) if !queries.is_empty() => queries
-                            .iter()
-                            .map(|query| reader.read(query, Some(query.name.as_str())))
-                            .collect(),
-                        DeviceRequestKind::FirstAvailable(_) | DeviceRequestKind::Unsupported => Err(format!(
-                            " request {:?}: only Exactly and FirstAvailable requests are supported",
-                            request.name
-                        )),
+                        DeviceRequestKind::FirstAvailable(queries) if !queries.is_empty() => {
+                            queries
+                                .iter()
+                                .map(|query| reader.read(query, Some(query.name.as_str())))
+                                .collect()
+                        }
+                        DeviceRequestKind::FirstAvailable(_) | DeviceRequestKind::Unsupported => {
+                            Err(format!(
+                                " request {:?}: only Exactly and FirstAvailable requests are supported",
+                                request.name
+                            ))
+                        }
                     }
                 })
                 .collect::<Result<_, _>>()?;
@@ -120,7 +125,7 @@ impl<'a> ClaimPlan<'a> {
         read().map_err(|why: String| claim_error(key, &why))
     }
 
-    /// Why the claim has no type, if its own devices are too many on each.
+    /// Returns an error if every instance type has too many devices for the claim.
     pub(super) fn too_many_devices(&self) -> Option<String> {
         let why = format!(
             ": all instance types pruned, no instance type can satisfy this claim without exceeding \
@@ -129,7 +134,7 @@ impl<'a> ClaimPlan<'a> {
         self.all_pruned.then(|| claim_error(self.key, &why))
     }
 
-    /// Refuses claims, and leaves out types, that need more devices than a claim can have.
+    /// Rejects the claim, and prunes types, that need more than [`MAX_DEVICES`].
     fn within_limit(
         mut self,
         devices: &CandidateDevices<'_>,
@@ -178,7 +183,7 @@ fn constraint(constraint: &Constraint) -> Result<MatchAttribute<'_>, String> {
     }
 }
 
-/// Reads the alternatives of one request.
+/// Resolves the alternatives of one request to devices.
 struct RequestReader<'a, 's> {
     state: &'a DynamicResourceState,
     request: &'a str,
@@ -195,17 +200,17 @@ impl<'a> RequestReader<'a, '_> {
         let in_request =
             |why: String| format!(" request {:?}: {why}", name.unwrap_or(self.request));
         let selectors = self.selectors(query).map_err(in_request)?;
-        let wanted = match query.count {
+        let selection = match query.count {
             Count::Exact(count) => {
                 DeviceSelection::Exact(usize::try_from(count).unwrap_or(usize::MAX))
             }
             Count::All => self.all(&selectors).map_err(in_request)?,
         };
         let capacity = &query.capacity;
-        Ok(Alternative { request: self.request, name, selectors, capacity, selection: wanted })
+        Ok(Alternative { request: self.request, name, selectors, capacity, selection })
     }
 
-    /// The selectors of class and request.
+    /// Returns the selectors of class and request.
     fn selectors(&self, query: &'a DeviceQuery) -> Result<Vec<&'a str>, String> {
         let name = &query.class;
         let Some(class) = self.state.classes.get(name) else {
@@ -225,8 +230,9 @@ impl<'a> RequestReader<'a, '_> {
         broken.map_or(Ok(selectors), Err)
     }
 
-    /// Every device that matches. Pools that cannot be seen whole are an error, whether their
-    /// devices would match or not.
+    /// Returns every device that matches.
+    ///
+    /// A pool that is invalid or incomplete is an error, whether its devices match or not.
     fn all(&self, selectors: &[&str]) -> Result<DeviceSelection, String> {
         let mut published = Vec::new();
         for (pool, positions) in &self.devices.pools {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::types::{Attribute, AttributeBinding, DeviceId, DeviceShape};
 
-/// A matchAttribute constraint, and what the devices chosen so far make of it.
+/// A matchAttribute constraint, with the value that the chosen devices share.
 #[derive(Clone, Debug)]
 pub(super) struct MatchAttribute<'a> {
     requests: &'a BTreeSet<String>,
@@ -27,7 +27,7 @@ impl<'a> MatchAttribute<'a> {
         Self { requests, attribute, members: 0, pin: None }
     }
 
-    /// Whether the constraint is about this request, or this alternative of it.
+    /// Returns whether the constraint covers a request, or an alternative of it.
     pub(super) fn applies_to(&self, request: &str, alternative: Option<&str>) -> bool {
         self.requests.is_empty()
             || self.requests.contains(request)
@@ -36,7 +36,7 @@ impl<'a> MatchAttribute<'a> {
             })
     }
 
-    /// Takes the device in if it agrees with those that are in already.
+    /// Adds the device if it agrees with those added before. Returns whether it does.
     pub(super) fn add(
         &mut self,
         id: &DeviceId,
@@ -65,7 +65,7 @@ impl<'a> MatchAttribute<'a> {
         agrees
     }
 
-    /// Takes back the last device that was added.
+    /// Removes the device that was added last.
     pub(super) fn remove(&mut self) {
         self.members = self.members.saturating_sub(1);
         if self.members == 0 {
@@ -74,7 +74,9 @@ impl<'a> MatchAttribute<'a> {
     }
 }
 
-/// The value of an attribute. A device may name an attribute of its own driver without the domain.
+/// Returns the value of an attribute.
+///
+/// A device may name an attribute of its own driver without the domain.
 fn lookup<'s>(shape: &'s DeviceShape, attribute: &str) -> Option<&'s Attribute> {
     shape.attributes.get(attribute).or_else(|| {
         let (domain, name) = attribute.split_once('/')?;

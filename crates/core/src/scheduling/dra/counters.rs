@@ -1,4 +1,4 @@
-//! Amounts that devices share: budgets of pools, capacities of devices.
+//! Amounts that devices share: counters of pools and capacities of devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::types::{Device, DeviceId, SliceTemplate};
 use crate::resources::Quantity;
 
-/// A counter of a pool's budget.
+/// A counter of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CounterKey {
     pub(super) driver: Arc<str>,
@@ -22,7 +22,7 @@ pub(super) struct CapacityKey {
     pub(super) dimension: String,
 }
 
-/// Amounts by key. Nothing of something is not listed, so equal amounts are equal values.
+/// Amounts by key. Zero amounts are not stored, so equal amounts are equal values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Amounts<K>(BTreeMap<K, Quantity>);
 
@@ -56,7 +56,7 @@ impl<K: Ord + Clone> Amounts<K> {
         }
     }
 
-    /// The larger of the two amounts for every key.
+    /// Raises each amount to at least the other amount of its key.
     pub(super) fn raise_to(&mut self, others: &Self) {
         for (key, amount) in others.iter() {
             self.set(key.clone(), self.get(key).max(amount));
@@ -72,14 +72,14 @@ impl<K: Ord + Clone> Amounts<K> {
     }
 }
 
-/// What is taken by some claims of one node.
+/// The devices, counters and capacity that claims of one node take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Usage {
     /// Whole devices.
     pub(super) devices: BTreeSet<DeviceId>,
-    /// Of the budgets of pools.
+    /// Amounts of the counters of pools.
     pub(super) counters: Amounts<CounterKey>,
-    /// Of devices that several claims can have.
+    /// Amounts of devices that several claims can share.
     pub(super) capacity: Amounts<CapacityKey>,
 }
 
@@ -90,7 +90,9 @@ impl Usage {
         self.capacity.add_all(&other.capacity);
     }
 
-    /// Takes back what was added. Devices are exclusive, so no two additions have the same.
+    /// Subtracts a usage that was added before.
+    ///
+    /// Devices are exclusive, so no two additions have the same.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.devices.retain(|device| !other.devices.contains(device));
         self.counters.subtract_all(&other.counters);
@@ -98,7 +100,7 @@ impl Usage {
     }
 }
 
-/// What a device takes of its pool's budgets.
+/// Returns the amounts of its pool's counters that a device consumes.
 pub(super) fn consumption(id: &DeviceId, device: &Device) -> Amounts<CounterKey> {
     let mut amounts = Amounts::default();
     for set in &device.consumes {
@@ -109,8 +111,9 @@ pub(super) fn consumption(id: &DeviceId, device: &Device) -> Amounts<CounterKey>
     amounts
 }
 
-/// The budgets of an instance type's templates. Of two slices that declare one counter, the later
-/// counts.
+/// Returns the counters that an instance type's templates declare.
+///
+/// If two slices declare one counter, the later one counts.
 pub(super) fn template_counters(templates: &[SliceTemplate]) -> BTreeMap<CounterKey, Quantity> {
     let declared = |template: &SliceTemplate| {
         let (driver, pool) = (template.driver.clone(), template.pool.clone());

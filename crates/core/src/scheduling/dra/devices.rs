@@ -1,4 +1,4 @@
-//! The devices that one candidate could use: published ones first, then its types' own.
+//! The devices that one candidate can use: published ones first, then those of its types.
 
 use std::ops::Range;
 
@@ -7,26 +7,28 @@ use super::pools::{PoolView, Pools};
 use super::types::{Device, DeviceId};
 use crate::requirement::Requirements;
 
-/// A device that may be chosen.
+/// A device that the search may choose for a candidate.
 #[derive(Debug)]
 pub(super) struct CandidateDevice<'s> {
     pub(super) id: DeviceId,
     pub(super) device: &'s Device,
     /// The labels that a node needs to use it.
     pub(super) topology: Option<&'s Requirements>,
-    /// Whether it is an instance type's, and not there yet.
+    /// Whether it is from an instance type's template and not published yet.
     pub(super) is_template: bool,
     /// Whether only this candidate can use it.
     pub(super) is_local: bool,
-    /// Whether its pool lacks slices, so that it cannot be counted on.
+    /// Whether its pool lacks slices, so that the search does not use it.
     pub(super) is_incomplete: bool,
 }
 
-/// Devices in the order in which they are tried. A position counts published devices first and goes
-/// on with those of an instance type, so it means nothing without the type.
+/// The devices of a candidate, in the order in which the search tries them.
+///
+/// A position counts published devices first and goes on with those of an instance type, so it
+/// means nothing without the type.
 #[derive(Debug)]
 pub(super) struct CandidateDevices<'s> {
-    /// What the candidate sees of pools, with positions of devices.
+    /// The pools that the candidate sees, with the positions of their devices.
     pub(super) pools: Vec<(PoolView<'s>, Range<usize>)>,
     published: Vec<CandidateDevice<'s>>,
     templates: Vec<Vec<CandidateDevice<'s>>>,
@@ -59,7 +61,7 @@ impl<'s> CandidateDevices<'s> {
         Self { pools: seen, published, templates }
     }
 
-    /// How many devices there are for the type.
+    /// Returns how many devices there are for the type.
     pub(super) fn len(&self, type_at: usize) -> usize {
         self.published.len() + self.templates[type_at].len()
     }
@@ -71,7 +73,7 @@ impl<'s> CandidateDevices<'s> {
         }
     }
 
-    /// The positions of the type's own devices.
+    /// Returns the positions of the type's own devices.
     pub(super) fn templates(&self, type_at: usize) -> Range<usize> {
         self.published.len()..self.len(type_at)
     }

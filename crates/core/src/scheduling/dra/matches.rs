@@ -1,9 +1,10 @@
-//! Which devices a selector matches, as a table.
+//! Stores which devices a selector matches, as a table.
 //!
-//! Selectors are CEL, which the core does not speak. Whoever makes a snapshot evaluates every
-//! selector on every device once ([`DynamicResourceState::evaluate_selectors`]), and the search looks the
-//! answers up. A selector sees a device's [shape](DeviceShape) only, so devices that look the same
-//! need one answer, whether they are published or an instance type's templates.
+//! Selectors are CEL, which `core` does not evaluate. The caller that makes a snapshot evaluates
+//! every selector on every device once ([`DynamicResourceState::evaluate_selectors`]), and the
+//! search reads the results. A selector depends on a device's [shape](DeviceShape) only, so devices
+//! of one shape need one result, whether they are published or come from an instance type's
+//! templates.
 //!
 //! [`DynamicResourceState::evaluate_selectors`]: super::DynamicResourceState::evaluate_selectors
 
@@ -13,16 +14,17 @@ use std::sync::Arc;
 
 use super::types::DeviceShape;
 
-/// So many answers are kept, at two bytes each. Past that, devices match no further selectors.
+/// The most results that are kept, at two bytes each. Beyond it, devices match no selector.
 const MOST_ANSWERS: usize = 50_000_000;
 
-/// Answers by selector and device shape.
+/// The results of selectors, by selector and device shape.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SelectorMatches {
     shapes: BTreeMap<Arc<DeviceShape>, usize>,
     by_selector: BTreeMap<String, SelectorResults>,
 }
 
+/// The results of one selector.
 #[derive(Clone, Debug, PartialEq)]
 enum SelectorResults {
     /// The selector does not compile.
@@ -31,21 +33,21 @@ enum SelectorResults {
     Known(ResultTable),
 }
 
-/// What a selector says about each shape: nothing yet, no, yes, or one of the errors.
+/// The results of a selector by shape: not evaluated, no, yes, or an error.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ResultTable {
     answers: Vec<u16>,
     errors: Vec<String>,
 }
 
-/// Why there is no answer.
+/// Why a selector has no result for a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SelectorError {
-    /// The selector is no valid expression, whatever the device.
+    /// The selector is no valid expression, for any device.
     Compile(String),
-    /// It has no value for the device.
+    /// The evaluation fails for the device.
     Evaluate(String),
-    /// Nobody has tried. The next refresh does.
+    /// The selector was not evaluated yet. The next refresh evaluates it.
     NotEvaluated,
 }
 
@@ -87,11 +89,15 @@ impl ResultTable {
     }
 }
 
-/// So many different errors of one selector are kept; further devices are told the last one.
+/// The most different errors of one selector that are kept.
+///
+/// Further devices get the last one.
 const MOST_ERRORS: usize = 64;
 
 impl SelectorMatches {
-    /// A table for these selectors and shapes. What this one knows is not asked again.
+    /// Returns a table for these selectors and shapes.
+    ///
+    /// Results that this table has are not evaluated again.
     #[must_use]
     pub fn refreshed(
         &self,
@@ -99,14 +105,14 @@ impl SelectorMatches {
         shapes: BTreeSet<Arc<DeviceShape>>,
         evaluate: &dyn Fn(&str, &DeviceShape) -> Result<bool, SelectorError>,
     ) -> Self {
-        // Where the shapes are in this table, looked up once and not for each selector.
+        // Positions of the shapes in this table, found once and not for each selector.
         let old: Vec<_> = shapes.iter().map(|shape| self.shapes.get(shape).copied()).collect();
         let unknown = ResultTable::default();
         let answers = |selector: &str| {
             let known = match self.by_selector.get(selector) {
                 Some(broken @ SelectorResults::Broken(_)) => return broken.clone(),
                 Some(SelectorResults::Known(known)) => known,
-                // Asked even without any device, so that a broken selector is always found.
+                // Evaluated even without any device, so that a broken selector is always found.
                 None => match evaluate(selector, &DeviceShape::default()) {
                     Err(SelectorError::Compile(why)) => return SelectorResults::Broken(why),
                     _ => &unknown,
@@ -129,7 +135,7 @@ impl SelectorMatches {
         Self { shapes: shapes.collect(), by_selector }
     }
 
-    /// Whether a device matches a selector.
+    /// Returns whether a device matches a selector.
     pub(super) fn get(&self, selector: &str, shape: &DeviceShape) -> Result<bool, SelectorError> {
         match self.by_selector.get(selector).ok_or(SelectorError::NotEvaluated)? {
             SelectorResults::Broken(why) => Err(SelectorError::Compile(why.clone())),
@@ -139,8 +145,9 @@ impl SelectorMatches {
         }
     }
 
-    /// Whether a device matches all selectors. The first that does not, or cannot be evaluated,
-    /// decides; the error names it.
+    /// Returns whether a device matches all selectors.
+    ///
+    /// The first selector that does not match, or cannot be evaluated, decides; the error names it.
     pub(super) fn all(&self, selectors: &[&str], shape: &DeviceShape) -> Result<bool, String> {
         for selector in selectors {
             match self.get(selector, shape) {
@@ -152,7 +159,7 @@ impl SelectorMatches {
         Ok(true)
     }
 
-    /// Why a selector does not compile.
+    /// Returns why a selector does not compile, or none if it does.
     pub(super) fn compile_error(&self, selector: &str) -> Option<String> {
         match self.by_selector.get(selector)? {
             SelectorResults::Broken(why) => Some(SelectorError::Compile(why.clone()).to_string()),

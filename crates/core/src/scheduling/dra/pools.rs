@@ -14,7 +14,7 @@ use crate::resources::Quantity;
 pub(super) struct Pools<'a> {
     by_key: Vec<Pool<'a>>,
     devices: Vec<PublishedDevice<'a>>,
-    /// The budgets of all pools.
+    /// The counters of all pools, less the consumption of allocated devices.
     pub(super) counters: BTreeMap<CounterKey, Quantity>,
 }
 
@@ -26,7 +26,7 @@ struct Pool<'a> {
     slices: Vec<PoolSlice<'a>>,
     /// Fewer or more slices than declared.
     is_incomplete: bool,
-    /// A budget is declared twice, or a device names one that is not declared.
+    /// Whether a counter set is declared twice, or a device consumes an undeclared counter.
     has_bad_counters: bool,
 }
 
@@ -38,24 +38,24 @@ struct PoolSlice<'a> {
     devices: Range<usize>,
 }
 
-/// A published device.
+/// A device in a published ResourceSlice.
 #[derive(Debug)]
 pub(super) struct PublishedDevice<'a> {
     pub(super) id: DeviceId,
     pub(super) device: &'a Device,
     /// The labels that a node needs to use it; none if all nodes can, or one node by name.
     pub(super) topology: Option<Arc<Requirements>>,
-    /// Whether it is one node's own.
+    /// Whether only one node, by name, can use it.
     pub(super) is_local: bool,
 }
 
-/// What a node sees of a pool.
+/// A pool as one node sees it.
 #[derive(Debug)]
 pub(super) struct PoolView<'p> {
     pub(super) driver: &'p str,
     pub(super) name: &'p str,
     pub(super) is_incomplete: bool,
-    /// No device of it can be had.
+    /// Whether none of its devices can be allocated.
     pub(super) is_invalid: bool,
     /// Positions of devices.
     pub(super) devices: Vec<usize>,
@@ -121,24 +121,26 @@ impl<'a> Pools<'a> {
         self.by_key.push(Pool { driver, name, slices, is_incomplete, has_bad_counters });
     }
 
-    /// All devices, in pools or not.
+    /// Returns all published devices, by position.
     pub(super) fn devices(&self) -> &[PublishedDevice<'a>] {
         &self.devices
     }
 
-    /// Takes what these devices consume out of the budgets.
+    /// Subtracts the consumption of these devices from the counters.
     pub(super) fn consume_counters(&mut self, taken: impl Fn(&DeviceId) -> bool) {
         for published in self.devices.iter().filter(|published| taken(&published.id)) {
             for (key, amount) in consumption(&published.id, published.device).iter() {
-                if let Some(budget) = self.counters.get_mut(key) {
-                    *budget = budget.saturating_sub(amount);
+                if let Some(remaining) = self.counters.get_mut(key) {
+                    *remaining = remaining.saturating_sub(amount);
                 }
             }
         }
     }
 
-    /// The pools of a node with these labels, by driver and name. A pool is seen if one of its
-    /// slices is, or if it is invalid, or if devices that the node cannot use eat of its budgets.
+    /// Returns the pools that a node with these labels sees, by driver and name.
+    ///
+    /// A node sees a pool if it can use one of its slices, if the pool is invalid, or if devices
+    /// that the node cannot use consume counters of the pool.
     pub(super) fn seen_by(
         &self,
         requirements: &Requirements,
@@ -168,11 +170,11 @@ impl Pool<'_> {
         let mut devices: Vec<_> = seen.iter().flat_map(|slice| slice.devices.clone()).collect();
         let names: BTreeSet<_> = devices.iter().map(|at| &published[*at].id.device).collect();
         let is_invalid = self.has_bad_counters || names.len() < devices.len();
-        let has_eaters = || {
+        let has_consumers = || {
             let unseen = unseen.iter().flat_map(|slice| &slice.slice.devices);
             unseen.into_iter().any(|device| !device.consumes.is_empty())
         };
-        if seen.is_empty() && !is_invalid && !has_eaters() {
+        if seen.is_empty() && !is_invalid && !has_consumers() {
             return None;
         }
         if is_invalid {
@@ -188,8 +190,9 @@ impl Pool<'_> {
     }
 }
 
-/// The labels that the slice's node selector asks for. Terms are intersected: the API allows only
-/// one.
+/// Returns the labels that the slice's node selector requires.
+///
+/// Terms are intersected: the API allows only one.
 fn topology(slice: &Slice) -> Option<Requirements> {
     match &slice.node_access {
         NodeAccess::Selector(terms) => {

@@ -1,9 +1,8 @@
-//! The search for devices on one instance type: depth first over claims, requests and slots
-//! (rule 9).
+//! Searches for devices on one instance type: depth first over claims, requests and slots (rule 9).
 //!
 //! The search keeps its own stack, so claims of any size cannot exhaust the thread's. Each frame is
-//! a decision: which alternative of a request, or which device for a slot. A frame that comes up
-//! again takes back its last choice and goes on with the next.
+//! a decision: which alternative of a request, or which device for a slot. When the search returns
+//! to a frame, it undoes the last choice of the frame and goes on with the next.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ use super::tracker::{ChosenDevice, TypeHold};
 use crate::requirement::Requirements;
 use crate::resources::Quantity;
 
-/// What stays the same for all types of a candidate.
+/// The search for devices, with the data that all types of a candidate share.
 #[derive(Debug)]
 pub(super) struct DeviceSearch<'s, 'a> {
     pub(super) allocator: &'s Allocator<'a>,
@@ -26,7 +25,7 @@ pub(super) struct DeviceSearch<'s, 'a> {
     pub(super) claims: &'s [ClaimPlan<'s>],
 }
 
-/// Devices for all claims on one type.
+/// The devices found for all claims on one instance type.
 #[derive(Debug)]
 pub(super) struct FoundAllocation {
     /// The requirements of the candidate, narrowed by the devices.
@@ -36,7 +35,7 @@ pub(super) struct FoundAllocation {
     pub(super) chosen: Vec<FoundDevices>,
 }
 
-/// Devices for a claim on one type.
+/// The devices found for one claim on one instance type.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FoundDevices {
     pub(super) requirements: Requirements,
@@ -45,8 +44,10 @@ pub(super) struct FoundDevices {
 }
 
 impl DeviceSearch<'_, '_> {
-    /// Searches with the requirements that earlier types left. Every alternative and device that is
-    /// looked at costs a step; with the last one the search has found nothing.
+    /// Searches on one type, with the requirements that earlier types left.
+    ///
+    /// Every alternative and device that it tries costs a step; without steps left it finds
+    /// nothing.
     pub(super) fn run(
         &self,
         type_at: usize,
@@ -58,7 +59,7 @@ impl DeviceSearch<'_, '_> {
             search: self,
             type_at,
             candidate_type,
-            stock: AvailableDevices::new(self.allocator, self.candidate.id, candidate_type),
+            available: AvailableDevices::new(self.allocator, self.candidate.id, candidate_type),
             constraints: self.claims.iter().map(|claim| claim.constraints.clone()).collect(),
             requirements: requirements.clone(),
             path: Vec::new(),
@@ -78,7 +79,7 @@ struct Frame {
     has_placed: bool,
 }
 
-/// What a decision is about, as positions.
+/// A decision of the search, as positions.
 #[derive(Clone, Copy, Debug)]
 enum Decision {
     /// Which alternative of a request.
@@ -87,7 +88,7 @@ enum Decision {
     Fill { claim: usize, request: usize, alternative: usize, slot: usize },
 }
 
-/// A device on the way, with all that is needed to take it back.
+/// A device that the search has taken, with the data to put it back.
 #[derive(Debug)]
 struct Pick {
     claim: usize,
@@ -106,12 +107,12 @@ struct Attempt<'s, 'a> {
     search: &'s DeviceSearch<'s, 'a>,
     type_at: usize,
     candidate_type: &'s CandidateType<'s>,
-    stock: AvailableDevices<'s, 'a>,
+    available: AvailableDevices<'s, 'a>,
     /// By claim.
     constraints: Vec<Vec<MatchAttribute<'s>>>,
     requirements: Requirements,
     path: Vec<Pick>,
-    /// Answers of selectors, by claim, request, alternative and position of the device.
+    /// Results of selectors, by claim, request, alternative and position of the device.
     matching: BTreeMap<[usize; 4], bool>,
 }
 
@@ -172,7 +173,7 @@ impl<'s> Attempt<'s, '_> {
         self.search.devices.get(self.type_at, position)
     }
 
-    /// How many options a decision has.
+    /// Returns how many options a decision has.
     fn options(&self, at: Decision) -> usize {
         match at {
             Decision::Choose { claim, request } => {
@@ -187,7 +188,7 @@ impl<'s> Attempt<'s, '_> {
         }
     }
 
-    /// The device that an option of a slot stands for.
+    /// Returns the device that an option of a slot stands for.
     fn position(&self, at: Decision, option: usize) -> usize {
         let Decision::Fill { claim, request, alternative, slot } = at else { return option };
         match &self.alternative(claim, request, alternative).selection {
@@ -201,7 +202,7 @@ impl<'s> Attempt<'s, '_> {
         }
     }
 
-    /// The decision about a request, or about the first one after it that there is.
+    /// Returns the decision about a request, or about the next request that exists.
     fn request_from(&self, mut claim: usize, mut request: usize) -> Option<Frame> {
         while request >= self.search.claims.get(claim)?.requests.len() {
             (claim, request) = (claim + 1, 0);
@@ -209,11 +210,11 @@ impl<'s> Attempt<'s, '_> {
         Some(Frame { decision: Decision::Choose { claim, request }, next: 0, has_placed: false })
     }
 
-    /// The decision about a slot, or about the next request when all slots are filled.
+    /// Returns the decision about a slot, or about the next request when all slots are filled.
     ///
     /// The devices of an exact request are interchangeable, so they are taken in their order: a set
-    /// of devices is tried once, not once for each of its arrangements. A device that several can
-    /// have may be taken again.
+    /// of devices is tried once, not once for each of its arrangements. A device that several
+    /// claims can share may be taken again.
     fn slot_from(
         &self,
         claim: usize,
@@ -236,7 +237,7 @@ impl<'s> Attempt<'s, '_> {
         Some(Frame { decision: at, next, has_placed: false })
     }
 
-    /// Whether an alternative has devices at all, and not too many for the claim.
+    /// Returns whether an alternative has devices, and not too many for the claim.
     fn can_choose(&self, claim: usize, request: usize, alternative: usize) -> bool {
         let plan = self.alternative(claim, request, alternative);
         let placed = self.path.iter().filter(|pick| pick.claim == claim).count();
@@ -244,7 +245,7 @@ impl<'s> Attempt<'s, '_> {
             && placed.saturating_add(plan.slots(self.type_at)) <= MAX_DEVICES
     }
 
-    /// Takes a device if everything allows it.
+    /// Takes a device if everything allows it. Returns whether it does.
     fn place(&mut self, at: [usize; 3], position: usize) -> bool {
         let [claim, request, alternative] = at;
         let plan = self.alternative(claim, request, alternative);
@@ -252,7 +253,9 @@ impl<'s> Attempt<'s, '_> {
         if item.is_incomplete || !self.matches(at, position, plan, item) {
             return false;
         }
-        let Some((usage, consumed)) = self.stock.usage(plan.capacity, item) else { return false };
+        let Some((usage, consumed)) = self.available.usage(plan.capacity, item) else {
+            return false;
+        };
         let well_known = self.search.allocator.well_known();
         if let Some(topology) = item.topology
             && self.requirements.compatible(topology, well_known).is_err()
@@ -265,16 +268,16 @@ impl<'s> Attempt<'s, '_> {
             self.requirements.extend(topology.iter().cloned());
             before
         });
-        self.stock.take(item, &usage);
+        self.available.take(item, &usage);
         let request = plan.full_name();
         self.path.push(Pick { claim, position, request, consumed, usage, before, constraints });
         true
     }
 
-    /// Takes the last device back.
+    /// Puts back the device that was taken last.
     fn take_back(&mut self) {
         let Some(pick) = self.path.pop() else { return };
-        self.stock.put_back(self.item(pick.position), &pick.usage);
+        self.available.put_back(self.item(pick.position), &pick.usage);
         if let Some(before) = pick.before {
             self.requirements = before;
         }
@@ -283,7 +286,7 @@ impl<'s> Attempt<'s, '_> {
         }
     }
 
-    /// Whether the selectors match. One that cannot be evaluated does not.
+    /// Returns whether the selectors match. A selector that cannot be evaluated does not.
     fn matches(
         &mut self,
         [claim, request, alternative]: [usize; 3],
@@ -340,16 +343,20 @@ impl<'s> Attempt<'s, '_> {
                 consumed: pick.consumed.clone(),
             });
         }
-        FoundAllocation { requirements: self.requirements, hold: self.stock.into_hold(), chosen }
+        FoundAllocation {
+            requirements: self.requirements,
+            hold: self.available.into_hold(),
+            chosen,
+        }
     }
 }
 
-/// Where a decision leads.
+/// The next step of the search after a decision.
 #[derive(Debug)]
 enum SearchStep {
-    /// Nowhere: no option is left.
+    /// No option is left: go back to the decision before.
     NoMore,
-    /// To another decision.
+    /// Go on with another decision.
     Next(Frame),
     /// Every claim has its devices.
     Done,

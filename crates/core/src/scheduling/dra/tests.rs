@@ -1,4 +1,4 @@
-//! Cases of spec 20 §3.19.
+//! Tests of dynamic resource allocation (spec 20 §3.19).
 
 mod claims;
 mod device_holds;

@@ -1,9 +1,9 @@
-//! What claims of this solve hold (rule 13).
+//! Tracks the devices that claims hold in a solve (rule 13).
 //!
 //! A NodeClaim has many instance types until it is launched, and each may hold other devices for
-//! the same claims. Of published devices, whatever any type holds is out of reach for others: the
-//! largest amount over the types. Template devices belong to one type of one NodeClaim, so nothing
-//! of them needs to be kept from others.
+//! the same claims. A published device that any type holds is not available to other candidates; of
+//! shared amounts, the largest amount over the types is not available. Template devices belong to
+//! one type of one NodeClaim, so they need not be kept from others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::id::NodeId;
 use crate::requirement::Requirements;
 use crate::resources::Quantity;
 
-/// Who devices are allocated for.
+/// The node or NodeClaim that devices are allocated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CandidateId {
     /// A node that exists.
@@ -22,7 +22,7 @@ pub enum CandidateId {
     InFlight(u32),
 }
 
-/// What one instance type of a candidate holds.
+/// The devices that one instance type of a candidate holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct TypeHold {
     /// Of published devices.
@@ -31,14 +31,14 @@ pub(super) struct TypeHold {
     pub(super) template: Usage,
 }
 
-/// How a claim was met in this solve.
+/// The devices that a claim holds in this solve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimHold {
-    /// Where.
+    /// The candidate that holds them.
     pub candidate: CandidateId,
     /// Whether it has devices that only this candidate can use.
     pub is_local: bool,
-    /// What the claim gets if the candidate becomes this instance type.
+    /// The devices of the claim if the candidate becomes this instance type.
     pub by_type: BTreeMap<String, ClaimDevices>,
 }
 
@@ -56,33 +56,34 @@ pub struct ClaimDevices {
 pub struct ChosenDevice {
     /// The device.
     pub id: DeviceId,
-    /// Whether it is an instance type's, and not there yet.
+    /// Whether it is from an instance type's template and not published yet.
     pub is_template: bool,
     /// The request that it is for, with the alternative after a slash.
     pub request: String,
-    /// The share of a device that several claims can have.
+    /// The share, if several claims can share the device.
     pub consumed: BTreeMap<String, Quantity>,
 }
 
 impl ClaimHold {
-    /// The labels that a node needs, whatever instance type the candidate becomes.
+    /// Returns the labels that a node needs, for any instance type of the candidate.
     pub(super) fn requirements(&self) -> Requirements {
         let all = self.by_type.values().flat_map(|devices| devices.requirements.iter());
         all.cloned().collect()
     }
 }
 
-/// Holdings of all candidates.
+/// The devices that all candidates hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Tracker {
     held: BTreeMap<CandidateId, CandidateHolds>,
-    /// Who holds a published device that goes to one claim only.
+    /// By published device that is not shared: the candidate that holds it.
     holders: BTreeMap<DeviceId, CandidateId>,
-    /// What all candidates keep of published budgets and devices.
+    /// Amounts of published counters and devices that all candidates hold together.
     reserve: Reserve,
     pub(super) claims: BTreeMap<ClaimKey, ClaimHold>,
 }
 
+/// The devices that one candidate holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct CandidateHolds {
     types: BTreeMap<String, TypeHold>,
@@ -97,8 +98,9 @@ struct Reserve {
 }
 
 impl Tracker {
-    /// Whether a published device can be had for one type of a candidate. What the candidate holds
-    /// for other types is no obstacle: it becomes one of them.
+    /// Returns whether a published device is free for one type of a candidate.
+    ///
+    /// Devices that the candidate holds for its other types are free: it becomes only one of them.
     pub(super) fn is_free(
         &self,
         device: &DeviceId,
@@ -114,17 +116,17 @@ impl Tracker {
         }
     }
 
-    /// What a type of a candidate holds.
+    /// Returns the devices that one type of a candidate holds.
     pub(super) fn type_hold(&self, candidate: CandidateId, type_name: &str) -> Option<&TypeHold> {
         self.held.get(&candidate)?.types.get(type_name)
     }
 
-    /// What all hold of a published counter.
+    /// Returns the amount of a published counter that all candidates hold.
     pub(super) fn counter(&self, key: &CounterKey) -> Quantity {
         self.reserve.counters.get(key)
     }
 
-    /// What all hold of a capacity of a published device.
+    /// Returns the amount of a published capacity that all candidates hold.
     pub(super) fn capacity(&self, key: &CapacityKey) -> Quantity {
         self.reserve.capacity.get(key)
     }
@@ -173,7 +175,7 @@ impl Tracker {
 }
 
 impl CandidateHolds {
-    /// Makes the reserve the largest amounts over the types, and tells the sum of all reserves.
+    /// Sets the reserve to the largest amounts over the types, and updates the sum.
     fn update_reserve(&mut self, sum: &mut Reserve) {
         let mut reserve = Reserve::default();
         for hold in self.types.values() {

@@ -1,4 +1,4 @@
-//! What the cluster and the catalog say about devices, as plain values.
+//! Devices, claims and classes of the cluster and the catalog, as plain values.
 //!
 //! Texts that many values repeat (drivers, pools, device names) are shared, so that an id is cheap
 //! to copy.
@@ -13,8 +13,8 @@ use crate::requirement::Requirements;
 use crate::resources::Quantity;
 
 /// A ResourceClaim that a pod uses, by name in the pod's namespace. An entry of the pod whose claim
-/// is made from a template is left out until the name is known, and for good if the pod's status
-/// says that none is needed (spec 20 §3.19 rule 1).
+/// is made from a template is left out until the name is known, and for good if no claim is needed
+/// according to the pod's status (spec 20 §3.19 rule 1).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimRef {
     /// The name of the claim in the pod's namespace.
@@ -47,7 +47,7 @@ pub struct DeviceId {
     pub device: Arc<str>,
 }
 
-/// Published devices, claims and classes of the cluster.
+/// The published devices, claims and classes of the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DynamicResourceState {
     /// All ResourceSlices, by name: the order is the order in which devices are tried.
@@ -61,9 +61,10 @@ pub struct DynamicResourceState {
 }
 
 impl DynamicResourceState {
-    /// Fills [`Self::matches`] for every selector of a claim or class and every device that is
-    /// published or may be, with CEL given as a function. Answers that are known are kept, those
-    /// that nobody needs any more are dropped.
+    /// Fills [`Self::matches`] for every selector and every device, published or from a template.
+    ///
+    /// `evaluate` evaluates the CEL. Known results are kept, and results without a selector or
+    /// device are dropped.
     pub fn evaluate_selectors(
         &mut self,
         catalog: &Catalog,
@@ -79,7 +80,7 @@ impl DynamicResourceState {
         self.matches = Arc::new(self.matches.refreshed(&self.selectors(), shapes, evaluate));
     }
 
-    /// The texts of all selectors that can be asked for.
+    /// Returns the texts of all CEL selectors of claims and classes.
     fn selectors(&self) -> BTreeSet<String> {
         let of_classes = self.classes.values().flat_map(|class| &class.selectors);
         let of_claims =
@@ -109,13 +110,13 @@ pub struct Slice {
     pub generation: i64,
     /// How many slices the pool has at this generation.
     pub slice_count: i64,
-    /// The Node that owns it. Slices of nodes that are not there, or not initialised, do not count.
+    /// The Node that owns it. Slices of missing or uninitialised nodes do not count.
     pub owner_node: Option<String>,
     /// Which nodes can use its devices.
     pub node_access: NodeAccess,
     /// The devices.
     pub devices: Vec<Device>,
-    /// Budgets that devices of the pool share. A slice with budgets has no devices.
+    /// Counters that devices of the pool share. A slice with counters has no devices.
     pub counters: Vec<CounterSet>,
 }
 
@@ -124,11 +125,11 @@ pub struct Slice {
 pub enum NodeAccess {
     /// Every node.
     AllNodes,
-    /// The node of this name, and no node to come.
+    /// The node of this name.
     Node(String),
     /// Nodes that one of these terms selects.
     Selector(Vec<Requirements>),
-    /// Each device says so itself, which is not supported: no node.
+    /// Each device has its own node selector, which is not supported: no node.
     PerDevice,
 }
 
@@ -137,13 +138,13 @@ pub enum NodeAccess {
 pub struct Device {
     /// The name in its pool.
     pub name: Arc<str>,
-    /// What selectors see of it. Shared by devices that look the same.
+    /// The part that selectors see. Shared by devices of one shape.
     pub shape: Arc<DeviceShape>,
-    /// What it takes of the pool's budgets, by the name of the budget.
+    /// The amounts that it consumes of its pool's counters, by counter set.
     pub consumes: Vec<CounterSet>,
 }
 
-/// All of a device that a selector can see.
+/// All parts of a device that a selector can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceShape {
     /// The driver.
@@ -163,29 +164,29 @@ pub enum Attribute {
     Text(String),
     /// An integer.
     Int(i64),
-    /// A truth.
+    /// A boolean.
     Bool(bool),
     /// A semantic version.
     Version(String),
 }
 
-/// How much of something a device has.
+/// The amount of one capacity that a device has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceCapacity {
-    /// All of it.
+    /// The whole amount.
     pub value: Quantity,
-    /// What shares can be had; none for any.
+    /// The shares that claims can have; none allows any share.
     pub policy: Option<RequestPolicy>,
 }
 
-/// What shares of a capacity can be had.
+/// The shares of a capacity that claims can have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestPolicy {
-    /// The share of those who do not say.
+    /// The share of a request without an amount.
     pub default: Option<Quantity>,
     /// A range of shares.
     pub range: Option<ShareRange>,
-    /// The shares that there are, ascending; empty for no such list.
+    /// The allowed shares, ascending; empty for no such list.
     pub values: Vec<Quantity>,
 }
 
@@ -196,14 +197,14 @@ pub struct ShareRange {
     pub min: Option<Quantity>,
     /// The most.
     pub max: Option<Quantity>,
-    /// Shares are the least and so many steps.
+    /// Shares are the least plus a multiple of this step.
     pub step: Option<Quantity>,
 }
 
-/// Amounts of named counters: a budget, or what is taken of it.
+/// Amounts of named counters: declared by a slice, or consumed by a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CounterSet {
-    /// The name of the budget.
+    /// The name of the counter set.
     pub name: String,
     /// Amounts by counter.
     pub counters: BTreeMap<String, Quantity>,
@@ -221,7 +222,7 @@ pub struct DeviceClass {
 pub enum DeviceSelector {
     /// A CEL expression.
     Cel(String),
-    /// Something that is newer than we are.
+    /// A selector of a newer API.
     Unsupported,
 }
 
@@ -238,9 +239,9 @@ impl DeviceSelector {
 /// A ResourceClaim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    /// The devices that it wants.
+    /// The devices that it requests.
     pub requests: Vec<DeviceRequest>,
-    /// What must hold between them.
+    /// Conditions between the devices.
     pub constraints: Vec<Constraint>,
     /// `status.allocation`.
     pub allocation: Option<ClaimAllocation>,
@@ -249,8 +250,9 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether all who use it are pods that leave their nodes. What it holds can be had again, and
-    /// it needs something in its place.
+    /// Returns whether only pods that leave their nodes use the claim.
+    ///
+    /// Its devices can then be allocated again, and it needs others.
     pub(super) fn is_moving(&self, moving_pods: &BTreeSet<&str>) -> bool {
         !self.reserved_for.is_empty()
             && self.reserved_for.iter().all(|consumer| match consumer {
@@ -260,7 +262,7 @@ impl Claim {
     }
 }
 
-/// What a claim was given by the scheduler of the cluster.
+/// The devices that the scheduler of the cluster allocated to a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimAllocation {
     /// The labels of its node selector, all terms intersected.
@@ -271,7 +273,7 @@ pub struct ClaimAllocation {
     pub devices: Vec<AllocatedDevice>,
 }
 
-/// A device that a claim was given.
+/// A device that is allocated to a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AllocatedDevice {
     /// The device.
@@ -280,12 +282,12 @@ pub struct AllocatedDevice {
     pub consumed: BTreeMap<String, Quantity>,
 }
 
-/// Who a claim is reserved for.
+/// The object that a claim is reserved for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
     /// The pod of this uid.
     Pod(String),
-    /// Something else.
+    /// Another object.
     Other,
 }
 
@@ -294,22 +296,22 @@ pub enum Consumer {
 pub struct DeviceRequest {
     /// The name.
     pub name: String,
-    /// What is asked.
+    /// The kind of the request, with its queries.
     pub kind: DeviceRequestKind,
 }
 
-/// What a request asks.
+/// The kind of a device request, as in the Kubernetes API.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DeviceRequestKind {
-    /// This.
+    /// These devices.
     Exactly(DeviceQuery),
-    /// The first of these that can be had.
+    /// The first of these alternatives that is available.
     FirstAvailable(Vec<DeviceQuery>),
-    /// Something that is newer than we are.
+    /// A request of a newer API.
     Unsupported,
 }
 
-/// Devices that are wanted.
+/// The devices that a request, or one of its alternatives, selects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceQuery {
     /// The name of the alternative; not used for `Exactly`.
@@ -318,38 +320,38 @@ pub struct DeviceQuery {
     pub class: String,
     /// All must match, beside those of the class.
     pub selectors: Vec<DeviceSelector>,
-    /// How many.
+    /// How many devices.
     pub count: Count,
     /// The share of a device that several claims can have.
     pub capacity: BTreeMap<String, Quantity>,
 }
 
-/// How many devices are wanted.
+/// How many devices a query selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// So many.
+    /// This many.
     Exact(u64),
     /// All that match, at least one.
     All,
 }
 
-/// What must hold between the devices of a claim.
+/// A condition that the devices of a claim must meet together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constraint {
-    /// The requests, or alternatives as `request/alternative`, that it is about; empty for all.
+    /// The requests, or alternatives as `request/alternative`, that it covers; empty for all.
     pub requests: BTreeSet<String>,
-    /// What must hold.
+    /// The condition.
     pub rule: ConstraintRule,
 }
 
-/// A rule between devices.
+/// The condition of a constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConstraintRule {
     /// All have the same value of this attribute.
     MatchAttribute(String),
-    /// All have different values of an attribute. Refused.
+    /// All have different values of an attribute. Rejected.
     DistinctAttribute,
-    /// Something that is newer than we are. Refused.
+    /// A constraint of a newer API. Rejected.
     Unsupported,
 }
 
@@ -371,14 +373,14 @@ pub struct SliceTemplate {
     pub pool: Arc<str>,
     /// The devices.
     pub devices: Vec<Device>,
-    /// Budgets that devices of the pool share.
+    /// Counters that devices of the pool share.
     pub counters: Vec<CounterSet>,
 }
 
 /// Devices that will have the same value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttributeBinding {
-    /// The devices; fewer than two say nothing.
+    /// The devices; fewer than two bind nothing.
     pub devices: Vec<DeviceId>,
     /// The attribute's qualified name.
     pub attribute: String,

@@ -16,11 +16,11 @@ use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::taint::untolerated_taints;
 
-/// A NodeClaim to be.
+/// A NodeClaim that was opened in this solve.
 pub(super) struct InFlightClaim {
     /// The position of its template.
     pub template: usize,
-    /// A name that no node has, for hostname topology.
+    /// A placeholder that is no name of a node, for hostname topology.
     pub hostname: String,
     pub requirements: Requirements,
     /// Positions in the pool's list.
@@ -34,7 +34,7 @@ pub(super) struct InFlightClaim {
     attachments: Attachments,
 }
 
-/// What a NodeClaim becomes if it takes a pod.
+/// The new state of a NodeClaim that takes a pod.
 pub(super) struct Change {
     pub requirements: Requirements,
     pub types: Vec<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Change {
 }
 
 impl InFlightClaim {
-    /// The `number`-th NodeClaim of the solve, still empty.
+    /// Opens the `number`-th NodeClaim of the solve, still empty.
     pub(super) fn new(
         position: usize,
         template: &Template<'_>,
@@ -66,8 +66,10 @@ impl InFlightClaim {
         }
     }
 
-    /// What it becomes with the pod, or the first check that fails. Of several places for the pod's
-    /// volumes the first that passes is taken, and the last refusal counts.
+    /// Returns the NodeClaim's new state with the pod, or the first check that fails.
+    ///
+    /// Of several topologies for the pod's volumes the first that passes is used. If none passes,
+    /// the last rejection is returned.
     pub(super) fn with_pod(
         &self,
         input: &SolverInput<'_>,
@@ -120,7 +122,7 @@ impl InFlightClaim {
         result
     }
 
-    /// The types that can attach the volumes of the NodeClaim and of the pod (spec 45 §11.2).
+    /// Returns the types that can attach the volumes of NodeClaim and pod (spec 45 §11.2).
     fn attachable_types(
         &self,
         template: &Template<'_>,
@@ -153,7 +155,7 @@ impl InFlightClaim {
         })))
     }
 
-    /// Places the pod.
+    /// Adds the pod.
     pub(super) fn add(&mut self, relaxable: &RelaxablePod<'_>, change: Change) {
         self.pods.push(relaxable.id);
         self.requirements = change.requirements;
@@ -165,8 +167,10 @@ impl InFlightClaim {
     }
 }
 
-/// Volumes, then topology, then instance types. Topology comes after everything that narrows the
-/// requirements, since it may collapse them to one domain.
+/// Narrows by volumes, then topology, then instance types.
+///
+/// Topology comes after everything that narrows the requirements, since it may collapse them to one
+/// domain.
 fn narrowed(
     topology: &Topology<'_>,
     relaxable: &RelaxablePod<'_>,

@@ -15,11 +15,11 @@ use crate::resources::{Quantity, Resources};
 use crate::snapshot::StateNode;
 use crate::taint::untolerated_taints;
 
-/// A node with what is left of it.
+/// An existing node with its remaining resources.
 pub(super) struct ExistingNode<'a> {
     pub id: NodeId,
     pub node: &'a StateNode,
-    /// The labels and the hostname: facts, whatever pods come.
+    /// The labels and the hostname. Pods do not change them.
     pub requirements: Requirements,
     pub hostname: String,
     pub pods: Vec<PodId>,
@@ -27,7 +27,7 @@ pub(super) struct ExistingNode<'a> {
     ports: Vec<HostPort>,
     attachments: Attachments,
     volume_limits: BTreeMap<String, u32>,
-    /// Whether it is left alone by pods that could stay where they are.
+    /// Whether consolidateAfter keeps pods away that could stay on their nodes.
     is_under_consolidate_after: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'a> ExistingNode<'a> {
         }
     }
 
-    /// Whether the node takes the pod.
+    /// Returns whether the node takes the pod.
     pub(super) fn accepts(
         &self,
         input: &SolverInput<'_>,
@@ -75,15 +75,17 @@ impl<'a> ExistingNode<'a> {
             && self.suits(topology, relaxable)
     }
 
-    /// Distinct claims of every driver with this pod, held against the limits.
+    /// Returns whether the node can attach the pod's volumes within its limits.
     fn attaches(&self, attachments: &Attachments) -> bool {
         union(&self.attachments, attachments).iter().all(|(driver, claims)| {
             self.volume_limits.get(driver).is_none_or(|&limit| claims.len() <= limit as usize)
         })
     }
 
-    /// Labels, volumes and topology. Only labels that the node has can be asked for, and what a pod
-    /// asks adds none: upstream takes `rack NotIn [a]` for a rack that can be picked from.
+    /// Returns whether labels, volumes and topology allow the pod.
+    ///
+    /// A pod can only require labels that the node has, and its requirements add none: upstream
+    /// takes `rack NotIn [a]` for a rack that can be picked from.
     fn suits(&self, topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> bool {
         let nothing = std::collections::BTreeSet::new();
         let suits =
@@ -97,7 +99,7 @@ impl<'a> ExistingNode<'a> {
             })
     }
 
-    /// Places the pod.
+    /// Adds the pod.
     pub(super) fn add(&mut self, relaxable: &RelaxablePod<'_>) {
         self.pods.push(relaxable.id);
         self.remaining = self.remaining.subtract(&relaxable.spec.requests);
@@ -106,7 +108,7 @@ impl<'a> ExistingNode<'a> {
     }
 }
 
-/// Allocatable less bound pods, less daemons that have not come yet.
+/// Returns allocatable less bound pods and less daemons that are still to come.
 fn remaining(input: &SolverInput<'_>, id: NodeId) -> Resources {
     let node = input.snapshot.node(id);
     let labels = input.labels(&node.labels);
@@ -136,7 +138,9 @@ fn remaining(input: &SolverInput<'_>, id: NodeId) -> Resources {
     node.allocatable.subtract(&used).subtract(&to_come)
 }
 
-/// Published counts; the instance type's for drivers that are not published (spec 45 §11.2).
+/// Returns the published volume limits of a node.
+///
+/// Drivers that publish none have the limits of the instance type (spec 45 §11.2).
 fn volume_limits(input: &SolverInput<'_>, node: &StateNode) -> BTreeMap<String, u32> {
     let mut limits: BTreeMap<_, _> =
         input.type_of(node).map_or_else(BTreeMap::new, |own| own.volume_limits.clone());
@@ -161,7 +165,7 @@ fn is_under_consolidate_after(input: &SolverInput<'_>, node: &StateNode) -> bool
     after.is_positive() && now.duration_since(node.last_pod_event.unwrap_or(initialized)) < after
 }
 
-/// Pending pods, and pods of nodes that go away anyway.
+/// Returns whether the pod is pending or its node is being deleted.
 fn may_always_move(input: &SolverInput<'_>, relaxable: &RelaxablePod<'_>) -> bool {
     relaxable.pod.phase == Phase::Pending
         || relaxable.pod.node.is_some_and(|node| input.snapshot.node(node).is_deleting)

@@ -1,4 +1,4 @@
-//! NodeClaims as the plan has them (spec 20 §3.24).
+//! Converts NodeClaims to the form of the plan (spec 20 §3.24).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::{MinValuesPolicy, min_values};
 
-/// The finished NodeClaim, or why its pods have no place after all.
+/// Returns the finished NodeClaim, or why its pods are rejected after all.
 pub(super) fn finish(
     input: &SolverInput<'_>,
     template: &Template<'_>,
@@ -56,7 +56,9 @@ pub(super) fn finish(
     })
 }
 
-/// Without the hostname; pinned to the reservations that the NodeClaim holds.
+/// Returns the requirements of a finished NodeClaim.
+///
+/// They have no hostname and are pinned to the reservations that the NodeClaim holds.
 fn requirements(input: &SolverInput<'_>, claim: &InFlightClaim) -> Requirements {
     let holds = !claim.reservations.is_empty();
     let is_dropped = |key: &str| key == HOSTNAME || (holds && key == CAPACITY_TYPE);
@@ -71,8 +73,9 @@ fn requirements(input: &SolverInput<'_>, claim: &InFlightClaim) -> Requirements 
     requirements
 }
 
-/// The least overhead of the daemon groups that still have a type. Groups without daemons are left
-/// out of the minimum.
+/// Returns the least overhead of the daemon groups that still have a type.
+///
+/// Groups without daemons are left out of the minimum.
 fn least_overhead(template: &Template<'_>, claim: &InFlightClaim) -> Resources {
     let groups = template.groups.iter();
     let possible = groups.filter(|group| group.types.iter().any(|t| claim.types.contains(t)));

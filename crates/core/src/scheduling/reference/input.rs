@@ -1,4 +1,4 @@
-//! What takes part in a solve, and in which order (spec 20 §2.5, §3.4).
+//! Prepares the input of the reference solver: nodes, pools and their order (spec 20 §2.5, §3.4).
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,20 @@ use crate::taint::TaintEffect;
 pub(super) use crate::volume::Attachments;
 use crate::weight::order_by_weight;
 
-/// The request, with the parts that everybody needs worked out.
+/// The request, with the data that all parts of the solver need.
 pub(super) struct SolverInput<'a> {
     pub snapshot: &'a Snapshot,
     pub catalog: &'a Catalog,
     pub options: &'a Options,
     /// The pods to place, each once, in the order of the request.
     pub pods: Vec<PodId>,
-    /// The same as a set.
+    /// The pods to place, as a set.
     pub batch: BTreeSet<PodId>,
     /// Nodes that may take pods, in the order they are tried.
     pub nodes: Vec<NodeId>,
     /// NodePools in the order they are tried.
     pub pools: Vec<PoolId>,
-    /// How many instance types a NodeClaim lists at most.
+    /// The most instance types that a NodeClaim lists.
     pub listed_types: usize,
 }
 
@@ -69,19 +69,19 @@ impl<'a> SolverInput<'a> {
         Requirements::from_labels(pairs, &self.catalog.aliases)
     }
 
-    /// What a pool can launch, before its own requirements.
+    /// Returns the instance types of a pool, before its own requirements.
     pub(super) fn types(&self, pool: &Pool) -> &'a [std::sync::Arc<InstanceType>] {
         self.catalog.pools.get(&pool.name).map_or(&[], |types: &InstanceTypes| types)
     }
 
-    /// The instance type of a node, if its pool still offers it.
+    /// Returns the instance type of a node, if its pool still offers it.
     pub(super) fn type_of(&self, node: &StateNode) -> Option<&'a InstanceType> {
         let types = self.catalog.pools.get(node.pool.as_ref()?)?;
         let name = node.labels.get(INSTANCE_TYPE)?;
         types.iter().find(|candidate| candidate.name == *name).map(AsRef::as_ref)
     }
 
-    /// Pods that hold something on a node: bound, not over, and not to be placed anew.
+    /// Returns the pods that use resources of a node: bound, not terminal, not to be placed.
     pub(super) fn pods_on(&self, node: NodeId) -> impl Iterator<Item = &'a Pod> {
         let pods = self.snapshot.pods.iter().enumerate();
         pods.filter(move |(position, pod)| {
@@ -92,7 +92,7 @@ impl<'a> SolverInput<'a> {
         .map(|(_, pod)| &**pod)
     }
 
-    /// Whether relaxation may end with tolerating PreferNoSchedule (spec 20 §3.1).
+    /// Returns whether relaxation may end with tolerating PreferNoSchedule (spec 20 §3.1).
     pub(super) fn tolerates_prefer_no_schedule(&self) -> bool {
         let pools = self.snapshot.pools.iter();
         pools
@@ -101,7 +101,7 @@ impl<'a> SolverInput<'a> {
     }
 }
 
-/// The claims of both.
+/// Returns the claims of both.
 pub(super) fn union(a: &Attachments, b: &Attachments) -> Attachments {
     let mut all = a.clone();
     for (driver, claims) in b {

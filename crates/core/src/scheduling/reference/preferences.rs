@@ -1,9 +1,9 @@
-//! Giving up what a pod prefers, one step at a time (spec 20 §3.15).
+//! Drops the preferences of a pod, one step at a time (spec 20 §3.15).
 
 use crate::pod::{PodSpec, WeightedTerm};
 use crate::taint::Toleration;
 
-/// Relaxes the spec by the first step that applies. False when there is nothing left to give up.
+/// Relaxes the spec by the first step that applies. Returns false if no step is left.
 pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bool {
     drop_required_term(spec)
         || drop_heaviest(&mut spec.preferred_pod_affinity)
@@ -13,7 +13,7 @@ pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bo
         || (tolerate_prefer_no_schedule && tolerate(spec))
 }
 
-/// The last term always stays.
+/// Drops the first required term. The last term always stays.
 fn drop_required_term(spec: &mut PodSpec) -> bool {
     let applies = spec.node_affinity.len() > 1;
     if applies {
@@ -31,7 +31,7 @@ fn drop_heaviest<T>(preferences: &mut Vec<WeightedTerm<T>>) -> bool {
     applies
 }
 
-/// The first constraint that is not required; the last one takes its slot.
+/// Drops the first constraint that is not required; the last one takes its slot.
 fn drop_spread(spec: &mut PodSpec) -> bool {
     let position = spec.topology_spread.iter().position(|constraint| !constraint.is_required);
     if let Some(position) = position {

@@ -1,4 +1,4 @@
-//! What a pod asks for at one moment of its relaxation (spec 20 §1.7, §3.7).
+//! Tracks the constraints of a pod while its preferences are relaxed (spec 20 §1.7, §3.7).
 
 use super::input::{Attachments, SolverInput};
 use crate::id::PodId;
@@ -13,11 +13,11 @@ pub(super) struct RelaxablePod<'a> {
     pub id: PodId,
     pub pod: &'a Pod,
     pub spec: PodSpec,
-    /// Where its volumes allow it to be: one of these. Empty: anywhere.
+    /// Requirements of its volumes, of which one must hold; empty allows any node.
     pub volume_topologies: Vec<Requirements>,
     /// The volumes that it attaches.
     pub attachments: Attachments,
-    /// Why it cannot be placed wherever it goes.
+    /// Why no node and no NodeClaim can take it.
     pub rejection: Option<PodRejection>,
     /// Requirements, the heaviest preference included unless preferences are ignored.
     pub all: Requirements,
@@ -26,34 +26,26 @@ pub(super) struct RelaxablePod<'a> {
 }
 
 impl<'a> RelaxablePod<'a> {
-    /// The pod as it was written, with default spread constraints (spec 20 §3.18).
+    /// Returns the pod before relaxation, with default spread constraints (spec 20 §3.18).
     pub(super) fn new(input: &SolverInput<'a>, id: PodId) -> Self {
         let pod = input.snapshot.pod(id);
         let mut spec = PodSpec::clone(&pod.spec);
         spec.topology_spread =
             default_spread::spread_constraints(input.snapshot, pod, &input.options.default_spread);
-        let alternatives = input.snapshot.volumes.node_requirement_alternatives(pod);
+        let volume_topologies = input.snapshot.volumes.node_requirement_alternatives(pod);
         let attachments = input.snapshot.volumes.attachments(pod);
-        let lost = alternatives.as_ref().err().or(attachments.as_ref().err());
-        let refusal = dynamic_resources(pod).or_else(|| lost.cloned().map(PodRejection::Volumes));
-        let alternatives = alternatives.unwrap_or_default();
+        let lost = volume_topologies.as_ref().err().or(attachments.as_ref().err());
+        let rejection = dynamic_resources(pod).or_else(|| lost.cloned().map(PodRejection::Volumes));
+        let volume_topologies = volume_topologies.unwrap_or_default();
         let attachments = attachments.unwrap_or_default();
         let (all, strict) = (Requirements::default(), Requirements::default());
-        let mut relaxable = Self {
-            id,
-            pod,
-            spec,
-            volume_topologies: alternatives,
-            attachments,
-            rejection: refusal,
-            all,
-            strict,
-        };
+        let mut relaxable =
+            Self { id, pod, spec, volume_topologies, attachments, rejection, all, strict };
         relaxable.recompute(input);
         relaxable
     }
 
-    /// Works the requirements out again after the spec changed.
+    /// Recalculates the requirements after the spec changed.
     pub(super) fn recompute(&mut self, input: &SolverInput<'_>) {
         self.strict = self.spec.node_selector.clone();
         if let Some(first) = self.spec.node_affinity.first() {
@@ -70,8 +62,9 @@ impl<'a> RelaxablePod<'a> {
     }
 }
 
-/// The seam for dynamic resource allocation (spec 20 §3.19): until the reference allocates devices,
-/// pods that ask for them are refused as if they were switched off.
+/// Rejects pods that request dynamic resources (spec 20 §3.19).
+///
+/// The reference solver does not allocate devices, so it acts as if they were switched off.
 fn dynamic_resources(pod: &Pod) -> Option<PodRejection> {
     pod.spec.requests_dynamic_resources.then_some(PodRejection::DynamicResourcesIgnored)
 }

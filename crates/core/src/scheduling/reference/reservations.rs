@@ -1,4 +1,4 @@
-//! Slots of capacity reservations in the course of a solve (spec 20 §3.14, spec 45 §11.1).
+//! Tracks the slots of capacity reservations in a solve (spec 20 §3.14, spec 45 §11.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,15 @@ use crate::rejection::ReservedOfferingRejection;
 use crate::requirement::Requirements;
 use crate::scheduling::ReservedMode;
 
-/// How many slots each reservation has left.
+/// The slots that each reservation has left.
 pub(super) struct Reservations {
     left: BTreeMap<String, u32>,
 }
 
 impl Reservations {
-    /// The least capacity that any pool sees, available or not, and the credits of known ones.
+    /// Reads the slots of all reservations.
+    ///
+    /// A reservation has the least capacity that any pool sees, available or not, plus its credits.
     pub(super) fn new(input: &SolverInput<'_>) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
         let types = input.snapshot.pools.iter().flat_map(|pool| input.types(pool));
@@ -29,7 +31,7 @@ impl Reservations {
         Self { left }
     }
 
-    /// What a NodeClaim that holds `held` would hold with these types and requirements.
+    /// Returns the reservations that a NodeClaim would hold with these types and requirements.
     pub(super) fn reservations_to_hold<'t>(
         &self,
         input: &SolverInput<'_>,
@@ -76,7 +78,7 @@ impl Reservations {
         Ok(reserved)
     }
 
-    /// Takes the slots that are new and gives back those that are no longer held.
+    /// Takes the slots that are new and returns those that are no longer held.
     pub(super) fn exchange(&mut self, held: &BTreeSet<String>, now: &BTreeSet<String>) {
         for id in now.difference(held) {
             self.left.entry(id.clone()).and_modify(|left| *left = left.saturating_sub(1));

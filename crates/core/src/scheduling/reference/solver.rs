@@ -1,4 +1,4 @@
-//! Queue and main loop (spec 20 §3.5 to §3.7, §3.13).
+//! The queue and the main loop of the reference solver (spec 20 §3.5 to §3.7, §3.13).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,7 +22,7 @@ use crate::requirement::Requirement;
 use crate::resources::{CPU, MEMORY};
 use crate::scheduling::{Fuel, MinValuesPolicy};
 
-/// Everything that changes in the course of a solve.
+/// The state of a solve.
 pub(super) struct Solver<'a> {
     input: &'a SolverInput<'a>,
     templates: Vec<Template<'a>>,
@@ -34,12 +34,12 @@ pub(super) struct Solver<'a> {
     order: Vec<usize>,
     topology: Topology<'a>,
     reservations: Reservations,
-    /// The pods as they were written.
+    /// The pods to place, before any relaxation.
     relaxable_pods: BTreeMap<PodId, RelaxablePod<'a>>,
     rejected: BTreeMap<PodId, PodRejection>,
 }
 
-/// How a try with all its relaxations ended.
+/// The outcome of placing a pod, with all its relaxations.
 enum Outcome {
     Placed,
     Rejected(PodRejection),
@@ -81,8 +81,8 @@ impl<'a> Solver<'a> {
                 Outcome::Placed => {
                     self.rejected.remove(&id);
                 }
-                Outcome::Rejected(refusal) => {
-                    self.rejected.insert(id, refusal);
+                Outcome::Rejected(rejection) => {
+                    self.rejected.insert(id, rejection);
                     let unrelaxed = self.relaxable_pods[&id].clone();
                     self.update_topology(&unrelaxed);
                     queue.push(id, self.topology.learned_domain_count);
@@ -104,7 +104,7 @@ impl<'a> Solver<'a> {
         zones
     }
 
-    /// Tries the pod as it was written, then with one preference less each time.
+    /// Tries to place the pod, with one preference less each time.
     fn try_pod(&mut self, id: PodId, fuel: &mut Fuel<'_>) -> Outcome {
         let mut relaxable = self.relaxable_pods[&id].clone();
         let tolerate = self.input.tolerates_prefer_no_schedule();
@@ -112,11 +112,11 @@ impl<'a> Solver<'a> {
             if !fuel.may_continue() {
                 return Outcome::OutOfFuel;
             }
-            let Err(refusal) = self.add(&relaxable) else { return Outcome::Placed };
-            let is_final = refusal.waits_for_reservation()
-                || matches!(refusal, PodRejection::DynamicResourcesIgnored);
+            let Err(rejection) = self.add(&relaxable) else { return Outcome::Placed };
+            let is_final = rejection.waits_for_reservation()
+                || matches!(rejection, PodRejection::DynamicResourcesIgnored);
             if is_final || !preferences::relax(&mut relaxable.spec, tolerate) {
-                return Outcome::Rejected(refusal);
+                return Outcome::Rejected(rejection);
             }
             relaxable.recompute(self.input);
             self.update_topology(&relaxable);
@@ -139,8 +139,8 @@ impl<'a> Solver<'a> {
 
     /// Places the pod on the first existing node, open NodeClaim or new NodeClaim that takes it.
     fn add(&mut self, relaxable: &RelaxablePod<'_>) -> Result<(), PodRejection> {
-        if let Some(refusal) = &relaxable.rejection {
-            return Err(refusal.clone());
+        if let Some(rejection) = &relaxable.rejection {
+            return Err(rejection.clone());
         }
         if self.add_to_existing(relaxable) || self.add_to_open_claim(relaxable) {
             return Ok(());
@@ -161,7 +161,7 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// The NodeClaims with the fewest pods are tried first.
+    /// Places the pod on an open NodeClaim. Those with the fewest pods are tried first.
     fn add_to_open_claim(&mut self, relaxable: &RelaxablePod<'_>) -> bool {
         self.order.sort_by_key(|&position| self.claims[position].pods.len());
         let accepted = self.order.iter().find_map(|&position| {
@@ -173,9 +173,11 @@ impl<'a> Solver<'a> {
         true
     }
 
-    /// One refusal per template; none after one that makes the pod wait for a reservation.
+    /// Places the pod on a new NodeClaim, or returns one rejection per template.
+    ///
+    /// No template is tried after one whose rejection makes the pod wait for a reservation.
     fn add_to_new_claim(&mut self, relaxable: &RelaxablePod<'_>) -> Result<(), Vec<PoolRejection>> {
-        let mut refusals = Vec::new();
+        let mut rejections = Vec::new();
         for position in 0..self.templates.len() {
             match self.new_claim(position, relaxable) {
                 Ok((mut claim, change)) => {
@@ -187,10 +189,9 @@ impl<'a> Solver<'a> {
                     return Ok(());
                 }
                 Err(why) => {
-                    let defers =
-                        matches!(&why, RejectionReason::Reserved(refusal) if refusal.defers_pod());
+                    let defers = matches!(&why, RejectionReason::Reserved(own) if own.defers_pod());
                     let Template { id, pool, .. } = &self.templates[position];
-                    refusals.push(PoolRejection {
+                    rejections.push(PoolRejection {
                         pool: *id,
                         name: pool.name.clone(),
                         reason: why,
@@ -201,7 +202,7 @@ impl<'a> Solver<'a> {
                 }
             }
         }
-        Err(refusals)
+        Err(rejections)
     }
 
     fn new_claim(
@@ -237,7 +238,7 @@ impl<'a> Solver<'a> {
         )
     }
 
-    /// Whether some minValues is lower than the template's.
+    /// Returns whether some minValues is lower than in the template.
     fn is_relaxed(&self, position: usize, change: &Change) -> bool {
         self.templates[position].requirements.iter().any(|original| {
             let now = change.requirements.get(original.key()).and_then(Requirement::min_values);
@@ -255,7 +256,9 @@ impl<'a> Solver<'a> {
         self.topology.record(&Placement { pod: relaxable.id, taints, requirements });
     }
 
-    /// The newest NodeClaim may become the largest of its types.
+    /// Subtracts the newest NodeClaim from the limits of its pool.
+    ///
+    /// It may become the largest of its types.
     fn take_from_limits(&mut self, position: usize) {
         let template = &mut self.templates[position];
         let types = self.claims.last().map_or(&[][..], |claim| &claim.types);
@@ -263,34 +266,36 @@ impl<'a> Solver<'a> {
         template.remaining = template.remaining.after_claim(capacities);
     }
 
-    fn plan(mut self, effective_zones: BTreeMap<String, usize>, ran_dry: bool) -> Plan {
+    fn plan(mut self, effective_zones: BTreeMap<String, usize>, was_cut_short: bool) -> Plan {
         let mut claims = Vec::new();
         for claim in self.claims {
             let pods = claim.pods.clone();
             match finish::finish(self.input, &self.templates[claim.template], claim) {
                 Ok(claim) => claims.push(claim),
-                Err(refusal) => self.rejected.extend(pods.iter().map(|&id| (id, refusal.clone()))),
+                Err(rejection) => {
+                    self.rejected.extend(pods.iter().map(|&id| (id, rejection.clone())));
+                }
             }
         }
         let taken = self.existing.into_iter().filter(|node| !node.pods.is_empty());
-        let refused = self.rejected.into_iter();
+        let rejected = self.rejected.into_iter();
         Plan {
             claims,
             existing_nodes: taken.map(|node| (node.id, node.pods)).collect(),
-            rejected: refused.map(|(id, refusal)| (id, Arc::new(refusal))).collect(),
+            rejected: rejected.map(|(id, rejection)| (id, Arc::new(rejection))).collect(),
             explanations: BTreeMap::new(),
             unusable_pools: self.unusable,
             effective_zones,
-            was_cut_short: ran_dry,
+            was_cut_short,
         }
     }
 }
 
-/// Pods in the order they are tried. It ends when a whole round brought nothing.
+/// The pods in the order they are tried. It ends after a whole round without progress.
 struct Queue {
     pods: VecDeque<PodId>,
-    /// How long the queue was when a pod was put back, and what groups had learned by then: a
-    /// domain that appears while others are tried is progress too.
+    /// The length of the queue when a pod was put back, and the learned domains by then: a domain
+    /// that appears while other pods are tried is progress too.
     at_push: BTreeMap<PodId, (usize, usize)>,
 }
 

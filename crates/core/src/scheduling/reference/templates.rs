@@ -1,4 +1,4 @@
-//! What each NodePool can launch, and what daemons take of it (spec 20 §3.2, §3.3).
+//! Builds the template of each NodePool, with its daemons and limits (spec 20 §3.2, §3.3).
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::scheduling::limits::RemainingLimits;
 use crate::snapshot::{Daemon, Pool};
 use crate::taint::{Taint, Toleration, untolerated_taints};
 
-/// The prototype of a pool's NodeClaims.
+/// A template: what all NodeClaims of one NodePool have in common.
 pub(super) struct Template<'a> {
     pub id: PoolId,
     pub pool: &'a Pool,
-    /// What a NodeClaim starts with, without hostname.
+    /// The requirements of a new NodeClaim, without hostname.
     pub requirements: Requirements,
     /// The pool's list in the catalog.
     pub list: &'a [Arc<InstanceType>],
@@ -29,7 +29,7 @@ pub(super) struct Template<'a> {
     pub types: Vec<usize>,
     /// Those types by the daemons that run on them.
     pub groups: Vec<DaemonGroup>,
-    /// What the limits still allow.
+    /// The remaining limits of the pool.
     pub remaining: RemainingLimits,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct DaemonGroup {
     pub ports: Vec<HostPort>,
 }
 
-/// Templates in the order of trial, and the pools that have none.
+/// Returns the templates in trial order, and the pools without a template.
 pub(super) fn build<'a>(input: &SolverInput<'a>) -> (Vec<Template<'a>>, Vec<UnusablePool>) {
     let (mut templates, mut unusable) = (Vec::new(), Vec::new());
     for &id in &input.pools {
@@ -73,9 +73,9 @@ fn template<'a>(input: &SolverInput<'a>, id: PoolId) -> Result<Template<'a>, Unu
     let is_best_effort = input.options.min_values == MinValuesPolicy::BestEffort;
     let kept = types::filter(&filter, &everything[0].types, &requirements, is_best_effort);
     let types = kept
-        .map_err(|refusal| UnusablePool {
+        .map_err(|rejection| UnusablePool {
             pool: id,
-            misses_min_values: refusal.min_values.is_some(),
+            misses_min_values: rejection.min_values.is_some(),
         })?
         .types;
     let groups = daemon_groups(input, &requirements, &pool.taints, list, &types);
@@ -89,7 +89,7 @@ fn requirements(input: &SolverInput<'_>, pool: &Pool) -> Requirements {
     let class = &pool.node_class;
     let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
     let labels = input.labels(&pool.labels);
-    // Validation refuses NodePools that name a hostname; here it is left out.
+    // Validation rejects NodePools that name a hostname; here it is left out.
     let own = pool.requirements.iter().chain(labels.iter()).filter(|own| own.key() != HOSTNAME);
     let mut requirements: Requirements = own.cloned().collect();
     for (key, value) in [
@@ -136,9 +136,10 @@ fn daemon_groups(
         .collect()
 }
 
-/// Whether a daemon runs on nodes with these taints, for which `suits` answers by its requirements:
-/// its node selector and one of its terms. A pure test over all terms, with PreferNoSchedule
-/// tolerated (spec 20 Q7).
+/// Returns whether a daemon runs on nodes with these taints.
+///
+/// `suits` decides for the node selector with one of the required terms. This is a pure test over
+/// all terms, with PreferNoSchedule tolerated (spec 20 Q7).
 pub(super) fn runs_on(
     input: &SolverInput<'_>,
     spec: &PodSpec,
@@ -156,7 +157,9 @@ pub(super) fn runs_on(
     alternatives(spec).iter().any(suits)
 }
 
-/// Node selector and term, for each required term; the node selector alone without terms.
+/// Returns the node selector with each required term.
+///
+/// Without terms it returns the node selector alone.
 pub(super) fn alternatives(spec: &PodSpec) -> Vec<Requirements> {
     if spec.node_affinity.is_empty() {
         return vec![spec.node_selector.clone()];
@@ -169,7 +172,7 @@ pub(super) fn alternatives(spec: &PodSpec) -> Vec<Requirements> {
     spec.node_affinity.iter().map(with).collect()
 }
 
-/// What the daemons request together; each is one of `pods`.
+/// Returns the requests of the daemons together; each is one of `pods`.
 pub(super) fn requests(daemons: &[&Daemon]) -> Resources {
     let mut sum = Resources::default();
     sum.set(PODS, Quantity::ZERO);

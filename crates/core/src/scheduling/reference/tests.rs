@@ -1,4 +1,4 @@
-//! Small worlds, one per area, each with the one thing that it is about. Every plan is verified.
+//! Tests of the reference solver on small clusters, one per area. Every plan is verified.
 
 mod random;
 pub(crate) mod small_cluster;
@@ -169,7 +169,7 @@ fn spread_over_hosts_opens_a_claim_for_each_pod() {
 
 #[test]
 fn spread_groups_count_with_the_node_filter_of_each_pod() {
-    // The pods of one set only look at one zone, so they are never uneven.
+    // The pods of one set only count one zone, so they are never uneven.
     let in_zone = |zone: &'static str| {
         move |_: &mut crate::pod::Pod, spec: &mut crate::pod::PodSpec| {
             spec.topology_spread.push(spread(ZONE, 1, "web"));
@@ -322,7 +322,7 @@ fn held_reserved_capacity_defers_other_pods() {
     assert_eq!(plan.claims[0].reservations, ["res-1"], "45/RS-3");
     let held = plan.claims[0].requirements.get(RESERVATION);
     assert_eq!(held, Some(&in_values(RESERVATION, &["res-1"])), "20/E9");
-    assert!(plan.rejected.values().all(|refusal| refusal.waits_for_reservation()), "20/C38");
+    assert!(plan.rejected.values().all(|rejection| rejection.waits_for_reservation()), "20/C38");
     assert_eq!(plan.rejected.len(), 1, "20/C38");
     let plan = world(ReservedMode::Fallback).solve();
     assert_eq!(plan.claims.len(), 2);

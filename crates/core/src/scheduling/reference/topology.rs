@@ -27,29 +27,29 @@ pub(super) struct Placement<'p> {
     pub requirements: &'p Requirements,
 }
 
-/// Asked for the lowest price that a candidate has in a domain of a key.
+/// Returns the lowest price of a candidate in a domain of a key.
 pub(super) type DomainPrice<'p> = &'p dyn Fn(&str, &str) -> Option<f64>;
 
-/// All groups, in the order of creation.
+/// All topology groups, in the order of creation.
 pub(super) struct Topology<'a> {
     input: &'a SolverInput<'a>,
     pool_domains: PoolDomains,
-    /// Constraints of the pods to place.
+    /// Groups of the constraints of pods to place.
     direct: Vec<TopologyGroup>,
-    /// Required anti-affinity of any pod, to protect others from it.
+    /// Groups of the required anti-affinity of any pod, which keep other pods away.
     inverse: Vec<TopologyGroup>,
     /// The direct groups of each pod, in the order of its constraints.
     direct_of: BTreeMap<PodId, Vec<usize>>,
-    /// The inverse groups of each pod; these are never given up.
+    /// The inverse groups of each pod; these are never relaxed.
     inverse_of: BTreeMap<PodId, BTreeSet<usize>>,
     /// Hostnames of nodes and NodeClaims that take part.
     hosts: BTreeSet<String>,
-    /// How many domains groups learned of from their owners (Q9).
+    /// The number of domains that groups learned from their owners (Q9).
     pub(super) learned_domain_count: usize,
 }
 
 impl<'a> Topology<'a> {
-    /// Knows the anti-affinity of bound pods, and nothing of the pods to place.
+    /// Prepares the groups for the anti-affinity of bound pods. Pods to place are added later.
     pub(super) fn new(input: &'a SolverInput<'a>) -> Self {
         let mut topology = Self {
             input,
@@ -79,7 +79,7 @@ impl<'a> Topology<'a> {
         topology
     }
 
-    /// A node or NodeClaim enters the solve.
+    /// Adds the host of a node or NodeClaim that enters the solve.
     pub(super) fn register_host(&mut self, hostname: &str) {
         self.hosts.insert(hostname.to_owned());
         for group in self.direct.iter_mut().chain(&mut self.inverse) {
@@ -89,8 +89,9 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Makes the pod the owner of exactly the groups that it asks for now. Groups that are new count
-    /// what was placed before them (spec 20 §4.4, Q3).
+    /// Makes the pod the owner of exactly the groups of its current constraints.
+    ///
+    /// New groups count the pods that were placed before (spec 20 §4.4, Q3).
     pub(super) fn update(&mut self, relaxable: &RelaxablePod<'_>, placements: &[Placement<'_>]) {
         let joined = self.join_inverse(relaxable.pod, &relaxable.spec);
         self.inverse_of.entry(relaxable.id).or_default().extend(joined);
@@ -110,8 +111,10 @@ impl<'a> Topology<'a> {
         self.direct_of.insert(relaxable.id, own);
     }
 
-    /// The groups of the pod's constraints in a fixed order: spread, affinity, anti-affinity;
-    /// required before preferred, which count only while preferences are respected.
+    /// Returns the groups of the pod's constraints in a fixed order.
+    ///
+    /// The order is spread, affinity, anti-affinity, and required before preferred. Preferred
+    /// constraints count only while preferences are respected.
     fn constraints(&self, relaxable: &RelaxablePod<'_>) -> Vec<GroupIdentity> {
         let spec = &relaxable.spec;
         let respects = self.input.options.preferences == PreferencePolicy::Respect;
@@ -141,7 +144,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The namespaces that a term means (spec 20 §4.2).
+    /// Returns the namespaces that a term selects (spec 20 §4.2).
     fn namespaces(&self, pod: &Pod, term: &AffinityTerm) -> BTreeSet<String> {
         let listed = term.namespaces.iter().cloned();
         match &term.namespace_selector {
@@ -172,8 +175,10 @@ impl<'a> Topology<'a> {
         joined
     }
 
-    /// Affinity and anti-affinity groups know the domains that any of their owners tolerates (Q9).
-    /// Owners of a spread group tolerate the same, if that matters to it.
+    /// Adds the domains that an owner tolerates to its group (Q9).
+    ///
+    /// Only affinity and anti-affinity groups need this: owners of a spread group tolerate the same
+    /// taints, if these matter to it.
     fn register_tolerated_domains(&mut self, position: usize, spec: &PodSpec) {
         let group = &mut self.direct[position];
         if group.identity.kind != Kind::Spread {
@@ -182,7 +187,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// A group without any domain but the hosts.
+    /// Returns a group without any domain but the hosts.
     fn empty(&self, identity: GroupIdentity) -> TopologyGroup {
         let mut group = TopologyGroup::new(identity);
         if group.identity.key == HOSTNAME {
@@ -191,7 +196,7 @@ impl<'a> Topology<'a> {
         group
     }
 
-    /// A new direct group, with the domains and counts of the cluster and of this solve.
+    /// Returns a new direct group, with the domains and counts of cluster and solve.
     fn new_counted_group(
         &self,
         identity: GroupIdentity,
@@ -227,22 +232,25 @@ impl<'a> Topology<'a> {
         group
     }
 
-    /// Whether pods on a node count: it has a Node object that passes the filter.
+    /// Returns whether pods on a node count: its Node object passes the filter.
     fn is_counted(&self, group: &TopologyGroup, node: NodeId) -> bool {
         let object = self.input.snapshot.node(node).object.as_ref();
         object
             .is_some_and(|object| group.admits(&object.taints, &self.input.labels(&object.labels)))
     }
 
-    /// The domain of a bound pod. A node without hostname label counts under its name (Q19).
+    /// Returns the domain of a bound pod.
+    ///
+    /// A node without hostname label counts under its name (Q19).
     fn domain(&self, node: NodeId, key: &str) -> Option<String> {
         let node = self.input.snapshot.node(node);
         let label = node.object.as_ref()?.labels.get(key).cloned();
         label.or_else(|| (key == HOSTNAME).then(|| node.name.clone()))
     }
 
-    /// The node's requirements with the domains that the pod's groups leave (spec 20 §4.5). Every
-    /// group sees the node as it was before.
+    /// Returns the node's requirements, narrowed by the pod's groups (spec 20 §4.5).
+    ///
+    /// Every group sees the node as it was before.
     pub(super) fn narrow(
         &self,
         relaxable: &RelaxablePod<'_>,
@@ -271,7 +279,7 @@ impl<'a> Topology<'a> {
         Ok(narrowed)
     }
 
-    /// The direct groups of a pod, in the order of its constraints.
+    /// Returns the direct groups of a pod, in the order of its constraints.
     pub(super) fn owned(&self, pod: PodId) -> impl Iterator<Item = &TopologyGroup> {
         let own = self.direct_of.get(&pod).into_iter().flatten();
         own.map(|&position| &self.direct[position])
@@ -291,7 +299,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// What requirements say of a key; anything if they do not.
+/// Returns the requirement on a key, or `Exists` if there is none.
 pub(super) fn domains(requirements: &Requirements, key: &str) -> Requirement {
     requirements.get(key).cloned().unwrap_or_else(|| Requirement::exists(key))
 }

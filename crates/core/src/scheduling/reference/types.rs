@@ -1,4 +1,4 @@
-//! Which instance types are left (spec 20 §3.10, §3.11).
+//! Filters instance types by requirements, resources and offerings (spec 20 §3.10, §3.11).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::requirement::Requirements;
 use crate::resources::Resources;
 use crate::scheduling::min_values;
 
-/// What does not change between requirements that are tried.
+/// The type filter, with its inputs that do not depend on requirements.
 pub(super) struct TypeFilter<'f> {
     pub input: &'f SolverInput<'f>,
     /// The pool's list in the catalog.
@@ -22,13 +22,13 @@ pub(super) struct TypeFilter<'f> {
     pub taken_ports: &'f [HostPort],
     /// Ports of the pod.
     pub ports: &'f [HostPort],
-    /// Requests of the pod, for the refusal.
+    /// Requests of the pod, for the rejection.
     pub requests: &'f Resources,
     /// Requests of all pods of the NodeClaim, this one included.
     pub total: &'f Resources,
 }
 
-/// What passed.
+/// The instance types that pass the filter.
 pub(super) struct FilteredTypes {
     /// Positions in the pool's list, ascending.
     pub types: Vec<usize>,
@@ -37,7 +37,7 @@ pub(super) struct FilteredTypes {
 }
 
 impl TypeFilter<'_> {
-    /// Groups whose daemons leave the pod's ports alone.
+    /// Returns the groups whose daemons leave the pod's ports free.
     fn groups(&self) -> impl Iterator<Item = &DaemonGroup> {
         let is_free = |group: &&DaemonGroup| {
             let mut taken = group.ports.iter().chain(self.taken_ports);
@@ -46,8 +46,10 @@ impl TypeFilter<'_> {
         self.groups.iter().filter(is_free)
     }
 
-    /// The candidates that meet the requirements, are large enough and can be bought, whatever
-    /// minValues say; and what the candidates had between them.
+    /// Returns the candidates that pass the filter, and which checks any candidate passed.
+    ///
+    /// A candidate passes if it meets the requirements, is large enough and has a compatible
+    /// offering. minValues are not checked.
     pub(super) fn passing_types(
         &self,
         candidates: &[usize],
@@ -79,8 +81,7 @@ impl TypeFilter<'_> {
         (kept, flags)
     }
 
-    /// Whether an allocatable group with a suitable offering is large enough, and whether there is a
-    /// suitable offering at all.
+    /// Returns whether a compatible offering is large enough, and whether there is any.
     fn fits(
         &self,
         candidate: &InstanceType,
@@ -99,7 +100,7 @@ impl TypeFilter<'_> {
         (fits, has_offering)
     }
 
-    /// The least and the largest daemon overhead of the groups that were looked at.
+    /// Returns the least and the largest daemon overhead of the groups.
     fn overhead(&self) -> Option<(Resources, Resources)> {
         let overheads: Vec<_> = self.groups().filter_map(|group| group.overhead.as_ref()).collect();
         if overheads.is_empty() {
@@ -108,8 +109,9 @@ impl TypeFilter<'_> {
         Some((Resources::min(overheads.iter().copied()), Resources::max(overheads)))
     }
 
-    /// The lowest price at which one of the types that pass can be bought now, in an offering that
-    /// is large enough.
+    /// Returns the lowest price of the types that pass.
+    ///
+    /// Only available offerings that are large enough count.
     pub(super) fn cheapest(
         &self,
         candidates: &[usize],
@@ -129,14 +131,14 @@ impl TypeFilter<'_> {
     }
 }
 
-/// The available offerings of a type that give as much as is needed.
+/// Returns the offerings of a type that are large enough.
 fn large_enough<'t>(candidate: &'t InstanceType, need: &Resources) -> Vec<&'t Offering> {
     let groups = candidate.allocatable_groups();
     let fitting = groups.iter().filter(|group| need.fits_in(&group.allocatable));
     fitting.flat_map(|group| &group.offerings).map(|&own| &candidate.offerings[own]).collect()
 }
 
-/// The lowest price of an available offering that suits.
+/// Returns the lowest price of an available, compatible offering.
 pub(super) fn cheapest<'t>(
     input: &SolverInput<'_>,
     types: impl IntoIterator<Item = &'t InstanceType>,
@@ -160,7 +162,7 @@ fn cheapest_of<'t>(
         .min_by(f64::total_cmp)
 }
 
-/// The candidates that pass, or why none does.
+/// Returns the candidates that pass, or why none does.
 pub(super) fn filter(
     filter: &TypeFilter<'_>,
     candidates: &[usize],

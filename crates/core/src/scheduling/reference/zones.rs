@@ -1,4 +1,4 @@
-//! The zone that the constraints of a pending pod leave it, for a metric (spec 20 §4.9).
+//! The zone that the constraints of a pending pod leave, for a metric (spec 20 §4.9).
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::labels::ZONE;
 use crate::rejection::TopologyKind;
 use crate::requirement::{Operator, Requirement, Requirements};
 
-/// A zone, `flexible` or `none`.
+/// Returns the zone of a pod, `flexible` or `none`.
 pub(super) fn effective_zone(topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> String {
     let Some(by_topology) = by_topology(topology, relaxable) else { return "none".to_owned() };
     let own = domains(&relaxable.strict, ZONE);
@@ -34,7 +34,9 @@ pub(super) fn effective_zone(topology: &Topology<'_>, relaxable: &RelaxablePod<'
     }
 }
 
-/// The zones that all groups of the pod allow, empty for any; none when some group allows no zone.
+/// Returns the zones that all groups of the pod allow; empty allows any.
+///
+/// None if some group allows no zone.
 fn by_topology(topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> Option<BTreeSet<String>> {
     let anywhere = Requirement::exists(ZONE);
     let pod_domains = domains(&relaxable.all, ZONE);
@@ -57,7 +59,9 @@ fn by_topology(topology: &Topology<'_>, relaxable: &RelaxablePod<'_>) -> Option<
     Some(common.unwrap_or_default())
 }
 
-/// The zones of all places for the pod's volumes; none if one of them is not about zones.
+/// Returns the zones of all topologies of the pod's volumes.
+///
+/// None if one of them does not restrict zones.
 fn by_volumes(alternatives: &[Requirements]) -> Option<BTreeSet<String>> {
     let zones = |place: &Requirements| {
         let zones = place.get(ZONE).filter(|zones| zones.operator() == Operator::In)?;

@@ -1,8 +1,8 @@
 //! Resources as arrays of numbers.
 //!
 //! Only resources that some pod or daemon of the solve requests, or some NodePool limits, have a
-//! column: nothing else can make a difference, except that a total which is overdrawn elsewhere
-//! takes no pod at all ([`ResourceColumns::is_overdrawn`]).
+//! column: no other resource matters, except that a total which is below zero in one takes
+//! no pod at all ([`ResourceColumns::is_overdrawn`]).
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use crate::resources::{Quantity, Resources};
 /// An amount of each resource that matters, in billionths.
 pub(super) type Amounts = SmallVec<[i128; 4]>;
 
-/// Which resources matter.
+/// The resources that a solve considers, each with a column.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResourceColumns {
     names: Vec<String>,
@@ -51,7 +51,7 @@ impl ResourceColumns {
         amounts
     }
 
-    /// Whether something that has no column is below zero.
+    /// Returns whether a resource without a column is below zero.
     pub(super) fn is_overdrawn(&self, total: &Resources) -> bool {
         total
             .iter()
@@ -78,12 +78,12 @@ pub(super) fn subtract(from: &mut Amounts, other: &Amounts) {
     }
 }
 
-/// Whether each amount is at most the one beside it.
+/// Returns whether each amount is at most its bound.
 pub(super) fn fits_within(amounts: &[i128], bounds: &[i128]) -> bool {
     amounts.iter().zip(bounds).all(|(amount, bound)| amount <= bound)
 }
 
-/// Raises each bound to at least the amount beside it.
+/// Raises each bound to at least its amount.
 pub(super) fn widen(bounds: &mut Amounts, amounts: &Amounts) {
     for (bound, &amount) in bounds.iter_mut().zip(amounts) {
         *bound = amount.max(*bound);

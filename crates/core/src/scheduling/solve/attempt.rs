@@ -12,40 +12,39 @@ use super::topology_groups::FeasibleDomains;
 use super::{PlacementTarget, Solver};
 use crate::id::PodId;
 
-/// What an attempt knows before it looks at candidates.
+/// The data of one attempt, calculated before any candidate is tried.
 pub(super) struct AttemptView {
     pub(super) shape: Arc<PodShape>,
     /// By group over a label.
     pub(super) feasible: Vec<FeasibleDomains>,
     /// By group over hosts: whether an affinity may start anywhere.
     pub(super) may_start: Vec<bool>,
-    /// Requirement sets of NodeClaims that were asked already: whether they leave the pod a chance.
-    /// Thousands of NodeClaims mostly share a handful of sets, so this is one look for most: it
-    /// took 10,000 diverse pods from 79 to 25 ms.
+    /// By requirement set of a NodeClaim: whether it may take the pod. Thousands of NodeClaims
+    /// mostly share a handful of sets: this cache took 10,000 diverse pods from 79 to 25 ms.
     pub(super) known: FxHashMap<SetId, bool>,
 }
 
-/// Why a candidate does not take the pod, as far as an attempt needs to know.
+/// Why a candidate rejects the pod, as far as an attempt distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CandidateRejection {
-    /// It does not fit.
+    /// The pod does not fit.
     Unfit,
-    /// It does not fit in the domain that a topology group picked. A candidate for which the group
-    /// picks another one may.
+    /// The pod does not fit in the domain that a topology group picked. It may fit on a candidate
+    /// for which the group picks another domain.
     PickedDomainUnfit,
-    /// It waits for a reservation: no other pool and no relaxation may be tried.
+    /// The pod waits for a reservation: no other pool and no relaxation may be tried.
     Deferred,
 }
 
 impl<'a> Solver<'a> {
-    /// Tries to place the pod as it is in this shape.
+    /// Tries to place the pod in this shape.
     pub(super) fn attempt(
         &mut self,
         pod: PodId,
         class: usize,
         shape: &Arc<PodShape>,
     ) -> Result<(), CandidateRejection> {
-        // Most steps of a long relaxation end here, at the preference that is given up next.
+        // Most steps of a long relaxation end here, at the preference that is dropped next.
         let Some(mut view) = self.view_if(shape, FeasibleDomains::has_domain) else {
             return Err(CandidateRejection::Unfit);
         };
@@ -61,12 +60,12 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// What an attempt goes by.
+    /// Returns the data of an attempt with this shape.
     pub(super) fn view(&mut self, shape: &Arc<PodShape>) -> AttemptView {
         self.view_if(shape, |_| true).expect("groups over labels have domains")
     }
 
-    /// The same, unless the domains that a group leaves do not pass the test.
+    /// Returns the data of an attempt, or none if the domains of a group fail the test.
     fn view_if(
         &mut self,
         shape: &Arc<PodShape>,
@@ -93,7 +92,7 @@ impl<'a> Solver<'a> {
         Some(AttemptView { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
     }
 
-    /// Whether the groups over hosts let the pod go to one, or to a new one.
+    /// Returns whether the host groups let the pod go to a host, or to a new one.
     pub(super) fn hosts_allow(&self, view: &AttemptView, host: Option<usize>) -> bool {
         view.shape.host_groups.iter().zip(&view.may_start).all(|(over, &may_start)| {
             let HostGroup { group, limit, .. } = *over;
@@ -105,7 +104,7 @@ impl<'a> Solver<'a> {
         })
     }
 
-    /// Counts a placed pod in the groups that care.
+    /// Counts a placed pod in the groups that select it.
     pub(super) fn record(&mut self, class: usize, target: PlacementTarget) {
         let chain = self.classes[class].chain;
         let labels_id = self.chains.all[chain].labels_id;
@@ -129,7 +128,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Where a pod landed, as groups see it.
+    /// Returns the node or NodeClaim of a placed pod, as topology groups see it.
     pub(super) fn topology_node(&self, target: PlacementTarget) -> TopologyNode<'a> {
         match target {
             PlacementTarget::Node(index) => {

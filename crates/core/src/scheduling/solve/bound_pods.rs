@@ -1,4 +1,4 @@
-//! The pods that run already, for the first counts of topology groups.
+//! Collects the bound pods, for the first counts of topology groups.
 
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,20 +9,22 @@ use super::selector_index::LabelsIndex;
 use crate::id::NodeId;
 use crate::selector::Labels;
 
-/// Bound pods that groups may count, by namespace and by the labels that selectors ask about: 4,000
-/// pods with a label of their own, counted for as many groups, take 0.2 s in place of 1.8 s.
+/// The bound pods that groups may count, by namespace and labels.
+///
+/// Only labels that selectors use are kept: 4,000 pods with a label of their own, counted for as
+/// many groups, take 0.2 s in place of 1.8 s.
 #[derive(Debug, Default)]
 pub(super) struct BoundPods<'a> {
     pub(super) pods: Vec<LabelledPodCounts<'a>>,
     pub(super) index: LabelsIndex,
 }
 
-/// A namespace, labels, and how many such pods each node has.
+/// A namespace and labels, with the number of such pods on each node.
 pub(super) type LabelledPodCounts<'a> = (&'a str, Labels, BTreeMap<NodeId, u32>);
 
 impl<'a> BoundPods<'a> {
     pub(super) fn new(input: &SolverInput<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
-        // Replicas share their labels, so most are told apart by address alone.
+        // Replicas share their labels, so the address alone identifies most of them.
         let mut by_address = FxHashMap::default();
         let mut by_value: FxHashMap<(&str, Labels), usize> = FxHashMap::default();
         let mut bound_pods = Self::default();
@@ -47,7 +49,7 @@ impl<'a> BoundPods<'a> {
     }
 }
 
-/// The labels that selectors ask about; all of them if that is not known.
+/// Returns the labels that selectors use; all labels if the keys are unknown.
 pub(super) fn labels_used_by_selectors(labels: &Labels, keys: Option<&BTreeSet<&str>>) -> Labels {
     let Some(keys) = keys else { return labels.clone() };
     let used = labels.iter().filter(|(key, _)| keys.contains(key.as_str()));

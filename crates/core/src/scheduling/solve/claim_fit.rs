@@ -1,4 +1,4 @@
-//! Whether a NodeClaim can take a pod, and how it would look with it (spec 20 §3.9, §3.10).
+//! Checks whether a NodeClaim can take a pod, and how that changes it (spec 20 §3.9, §3.10).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::requirement_store::{SetId, SplitRequirements, UndefinedLabels};
 use crate::bit_set::BitSet;
 use crate::scheduling::MinValuesPolicy;
 
-/// How a NodeClaim would look with the pod.
+/// The new state of a NodeClaim that takes the pod.
 pub(super) struct ClaimFit {
     pub(super) set: SetId,
     pub(super) variants: BitSet,
@@ -20,14 +20,14 @@ pub(super) struct ClaimFit {
     pub(super) devices: Option<DeviceAllocation>,
 }
 
-/// A NodeClaim that may take a pod.
+/// A NodeClaim that may take a pod: in flight or new.
 pub(super) enum ClaimCandidate {
     InFlight(usize),
     New { template: usize, variants: BitSet },
 }
 
 impl Solver<'_> {
-    /// Whether a NodeClaim, in flight or new, can take the pod, and how it would look.
+    /// Returns how a NodeClaim changes with the pod, or why it rejects the pod.
     pub(super) fn fit_claim(
         &mut self,
         candidate: &ClaimCandidate,
@@ -99,8 +99,9 @@ impl Solver<'_> {
         Err(last)
     }
 
-    /// The same for a pod with ResourceClaims: devices may narrow where the NodeClaim can be, and
-    /// leave fewer types.
+    /// Checks a NodeClaim for a pod with ResourceClaims.
+    ///
+    /// Devices may narrow where the NodeClaim can be, and leave fewer types.
     fn fits_with_devices(
         &mut self,
         narrowed: SetId,
@@ -168,8 +169,8 @@ impl Solver<'_> {
             }
         }
         let reserved = if self.uses_reserved {
-            self.reservable(set, &variants, template, claim).map_err(|refusal| {
-                if refusal.defers_pod() {
+            self.reservable(set, &variants, template, claim).map_err(|rejection| {
+                if rejection.defers_pod() {
                     CandidateRejection::Deferred
                 } else {
                     CandidateRejection::Unfit
@@ -190,7 +191,7 @@ fn hostname_allows(solver: &Solver<'_>, split: SplitRequirements, claim: Option<
 }
 
 impl Solver<'_> {
-    /// Keeps the types that can attach the volumes of a NodeClaim and the pod (spec 45 §11.2).
+    /// Keeps the types that can attach the volumes of NodeClaim and pod (spec 45 §11.2).
     fn keep_attachable(
         &self,
         variants: &mut BitSet,

@@ -1,5 +1,7 @@
-//! NodeClaims as candidates: those in flight, fewest pods first, then a new one from the first
-//! template that can take the pod.
+//! Places pods on NodeClaims: on in-flight ones, else on a new one.
+//!
+//! In-flight NodeClaims are tried by number of pods, fewest first. A new NodeClaim comes from the
+//! first template that can take the pod.
 
 use std::collections::VecDeque;
 
@@ -19,7 +21,7 @@ impl Solver<'_> {
         class: usize,
         view: &mut AttemptView,
     ) -> bool {
-        // Taken out for the search, since looking closer at a NodeClaim needs the whole solver.
+        // Taken out for the search, since checking a NodeClaim needs the whole solver.
         let mut buckets = self.order.take();
         let found = self.first_in_flight(&mut buckets, class, view);
         self.order.put_back(buckets);
@@ -87,8 +89,9 @@ impl Solver<'_> {
         None
     }
 
-    /// Whether a NodeClaim with these requirements may take the pod, as far as labels and topology
-    /// tell.
+    /// Returns whether a NodeClaim with these requirements may take the pod.
+    ///
+    /// Only labels and topology are checked.
     fn requirements_may_fit(&mut self, set: SetId, view: &mut AttemptView) -> bool {
         if let Some(known) = view.known.get(&set) {
             return *known;
@@ -106,7 +109,7 @@ impl Solver<'_> {
         answer
     }
 
-    /// Sharpens the bounds of a run that took no pod.
+    /// Tightens the bounds of a run that took no pod.
     fn tighten_run_bounds(&self, run: &mut ClaimRun, has_capacity: bool, view: &AttemptView) {
         let claim = |&index: &u32| &self.claims[index as usize];
         if !has_capacity {
@@ -180,7 +183,7 @@ impl Solver<'_> {
         self.order.open(&joining);
     }
 
-    /// Puts a pod on a NodeClaim that was found to take it.
+    /// Adds a pod to a NodeClaim that fits it.
     fn add_pod_to_claim(&mut self, pod: PodId, class_id: usize, index: usize, fit: ClaimFit) {
         let class = &self.classes[class_id];
         let claim = &mut self.claims[index];
@@ -205,7 +208,7 @@ impl Solver<'_> {
     }
 }
 
-/// The hostname that a NodeClaim goes by until it has one.
+/// Returns the hostname that stands for a NodeClaim without a node.
 pub(super) fn placeholder_hostname(index: usize) -> String {
     format!("hostname-placeholder-{:04}", index + 1)
 }

@@ -9,7 +9,7 @@ use crate::host_port::HostPort;
 use crate::id::PodId;
 use crate::volume::Attachments;
 
-/// A NodeClaim in the making.
+/// A NodeClaim that was opened in this solve.
 #[derive(Clone, Debug)]
 pub(super) struct InFlightClaim {
     pub(super) template: usize,
@@ -21,9 +21,9 @@ pub(super) struct InFlightClaim {
     pub(super) pods: Vec<PodId>,
     /// Requests of its pods; daemons are not in it.
     pub(super) total: Amounts,
-    /// At most this much fits in addition, resource by resource.
+    /// An upper bound of the resources that further pods can request.
     pub(super) remaining: Amounts,
-    /// The largest type of each resource, so that the room need not be searched for each time.
+    /// By resource: the largest type, kept to avoid a search for each pod.
     largest: Vec<Option<usize>>,
     pub(super) ports: Vec<HostPort>,
     pub(super) attached: Attachments,
@@ -50,7 +50,7 @@ impl InFlightClaim {
         }
     }
 
-    /// Takes a pod, and becomes narrower.
+    /// Adds a pod and narrows the requirements and types.
     pub(super) fn take(&mut self, pod: PodId, need: &Amounts, set: SetId, variants: BitSet) {
         self.pods.push(pod);
         add(&mut self.total, need);
@@ -58,8 +58,9 @@ impl InFlightClaim {
         self.variants = variants;
     }
 
-    /// Works out the room anew. Which type is the largest changes seldom: only when it drops out is
-    /// it searched for.
+    /// Recalculates the remaining resources.
+    ///
+    /// The largest type of a resource changes seldom: it is searched for only when it drops out.
     pub(super) fn update_remaining(&mut self, template: &Template<'_>, types: &InstanceTypeIndex) {
         if self.largest.is_empty() {
             self.largest = vec![None; self.total.len()];

@@ -2,14 +2,15 @@
 
 use rustc_hash::FxHashMap;
 
-/// Domains below this always have a place in the list.
+/// The number of domains that the list may always have.
 const MIN_DENSE_DOMAINS: usize = 64;
-/// A list is at most so many times as long as there are domains with pods.
+/// The most entries of the list for each domain with pods.
 const MAX_DENSE_RATIO: usize = 4;
 
-/// Pods by domain number. A list as long as it pays, since it is looked at for every candidate;
-/// beyond, a map: twenty thousand groups with a pod each on one of as many hosts would need lists of
-/// 1.6 GB.
+/// The number of pods by domain number.
+///
+/// The first domains are in a list, which every candidate reads, and the others in a map: lists
+/// alone would take 1.6 GB for twenty thousand groups with a pod each on one of as many hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     dense: Vec<u32>,
@@ -45,7 +46,7 @@ impl Counts {
         *count = count.saturating_add(pods);
     }
 
-    /// Takes pods away that were added before.
+    /// Removes pods that were added before.
     pub(super) fn remove(&mut self, domain: usize, pods: u32) {
         let count = match self.dense.get_mut(domain) {
             Some(count) => count,
@@ -59,16 +60,16 @@ impl Counts {
         self.occupied -= usize::from(before > 0 && *count == 0);
     }
 
-    /// How many domains have pods.
+    /// Returns how many domains have pods.
     pub(super) fn occupied(&self) -> usize {
         self.occupied
     }
 
-    /// Domains with pods, in no order.
+    /// Returns the domains with pods, in no order.
     pub(super) fn domains(&self) -> impl Iterator<Item = usize> {
-        let near = self.dense.iter().enumerate().filter(|(_, count)| **count > 0);
-        let far = self.sparse.iter().filter(|(_, count)| **count > 0);
-        near.map(|(domain, _)| domain).chain(far.map(|(domain, _)| *domain))
+        let dense = self.dense.iter().enumerate().filter(|(_, count)| **count > 0);
+        let sparse = self.sparse.iter().filter(|(_, count)| **count > 0);
+        dense.map(|(domain, _)| domain).chain(sparse.map(|(domain, _)| *domain))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Devices for the ResourceClaims of a pod (spec 20 §3.8, §3.9 steps b and e).
+//! Allocates devices for the ResourceClaims of a pod (spec 20 §3.8, §3.9 steps b and e).
 
 use super::Solver;
 use super::claim_placement::placeholder_hostname;
@@ -9,20 +9,20 @@ use crate::labels::{HOSTNAME, INSTANCE_TYPE};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::dra::{Allocation, Candidate, CandidateId, CandidateType};
 
-/// What no type is left with.
+/// The error when no instance type is left.
 pub(super) const NO_TYPE: &str =
     "no instance type satisfies both scheduling and dynamic resource requirements";
 
-/// Devices that were found for a pod, and for which types.
+/// Devices found for a pod, with the types that were searched.
 #[derive(Debug)]
 pub(super) struct DeviceAllocation {
     pub(super) allocation: Allocation,
-    /// The types that were looked at, by position in the list.
+    /// The types that were searched, by position in the list.
     types: Vec<u32>,
 }
 
 impl Solver<'_> {
-    /// Looks for the devices of a class on an existing node.
+    /// Finds the devices of a class on an existing node.
     pub(super) fn devices_on_node(
         &self,
         node: &ExistingNode,
@@ -51,7 +51,7 @@ impl Solver<'_> {
         Some(DeviceAllocation { allocation, types: Vec::new() })
     }
 
-    /// The same on a NodeClaim, which has `set` and `variants` before the pod.
+    /// Finds the devices of a class on a NodeClaim with this set and these variants.
     pub(super) fn devices_on_claim(
         &self,
         claim: Option<usize>,
@@ -102,7 +102,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Holds devices for a NodeClaim, and gives up those of types that it will not become.
+    /// Holds devices for a NodeClaim, and releases those of types that it will not become.
     pub(super) fn hold_on_claim(&mut self, index: usize, devices: DeviceAllocation) {
         let Some(allocator) = &mut self.allocator else { return };
         let claim = &mut self.claims[index];
@@ -118,7 +118,7 @@ impl Solver<'_> {
         );
     }
 
-    /// Gives up the devices of types that a NodeClaim had before and has no more.
+    /// Releases the devices of types that a NodeClaim had before and has no more.
     pub(super) fn release_devices(&mut self, index: usize, before: &BitSet) {
         let Some(allocator) = &mut self.allocator else { return };
         let claim = &self.claims[index];

@@ -1,4 +1,4 @@
-//! The domains that topology groups leave a candidate (spec 20 §4.5), and ties between them (§4.8).
+//! Chooses the topology domains of a candidate (spec 20 §4.5) and breaks ties (§4.8).
 
 use smallvec::SmallVec;
 
@@ -12,8 +12,9 @@ use crate::labels::ZONE;
 use crate::rejection::TopologyKind;
 
 impl Solver<'_> {
-    /// Narrows by the topology groups over labels (spec 20 §4.5). Each group sees the set as it was
-    /// before.
+    /// Narrows a requirement set by the topology groups over labels (spec 20 §4.5).
+    ///
+    /// Each group sees the set as it was before.
     pub(super) fn narrow_by_topology(
         &mut self,
         before: SetId,
@@ -39,7 +40,7 @@ impl Solver<'_> {
         Some(set)
     }
 
-    /// The domains that one group leaves to a candidate.
+    /// Returns the domains that one group leaves to a candidate.
     pub(super) fn choose_domains(
         &mut self,
         group: GroupId,
@@ -76,8 +77,10 @@ impl Solver<'_> {
         Some(self.topology.domains[position].requirement_for(&options, &mut self.store))
     }
 
-    /// One of several equal domains: for zones and capacity types the cheapest, then the first by
-    /// name (spec 20 §4.8). Upstream leaves it to chance.
+    /// Picks one of several equal domains (spec 20 §4.8).
+    ///
+    /// For zones and capacity types it picks the cheapest, then the first by name. Upstream picks
+    /// at random.
     pub(super) fn break_tie(
         &mut self,
         position: usize,
@@ -116,7 +119,7 @@ impl Solver<'_> {
         one(best.map_or(0, |(_, domain)| domain))
     }
 
-    /// The lowest price of a candidate if it went to a domain.
+    /// Returns the lowest price of a candidate in a domain.
     fn price_in(
         &mut self,
         position: usize,

@@ -1,4 +1,4 @@
-//! The values of one topology key, by number.
+//! Numbers the values of one topology key.
 
 use rustc_hash::FxHashMap;
 
@@ -6,16 +6,17 @@ use super::requirement_store::{KeyId, ReqId, RequirementStore};
 use crate::bit_set::BitSet;
 use crate::requirement::Requirement;
 
-/// The domains of a key that any group has heard of. Numbers are given in order of appearance and
-/// never change.
+/// The domains of a topology key that any group knows.
+///
+/// Numbers are given in order of appearance and never change.
 #[derive(Clone, Debug)]
 pub(super) struct Domains {
     pub(super) key: KeyId,
     names: Vec<String>,
     numbers: FxHashMap<String, usize>,
-    /// The requirement `key In [domains]`.
+    /// By set of domains: the requirement `key In [domains]`.
     requirements: FxHashMap<BitSet, ReqId>,
-    /// The domains that a requirement allows; forgotten when a domain is added.
+    /// The domains that a requirement allows; cleared when a domain is added.
     allowed: FxHashMap<ReqId, BitSet>,
 }
 
@@ -50,7 +51,7 @@ impl Domains {
         self.names.len()
     }
 
-    /// The domains that a requirement allows; all of them without one.
+    /// Returns the domains that a requirement allows; all of them without one.
     pub(super) fn allowed(
         &mut self,
         requirement: Option<ReqId>,
@@ -69,7 +70,7 @@ impl Domains {
         answer.clone()
     }
 
-    /// The requirement that asks for one of these domains.
+    /// Returns the requirement `key In [domains]`.
     pub(super) fn requirement_for(
         &mut self,
         domains: &BitSet,

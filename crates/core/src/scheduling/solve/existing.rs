@@ -1,4 +1,4 @@
-//! Nodes that exist, and what they can still take (spec 20 §3.4, §3.8).
+//! Existing nodes and their remaining resources (spec 20 §3.4, §3.8).
 
 mod from_snapshot;
 
@@ -17,74 +17,78 @@ use crate::volume::Attachments;
 use from_snapshot::bound;
 pub(super) use from_snapshot::{ExpectedDaemons, used_by, used_by_pool};
 
-/// The nodes of a solve in the order they are tried.
+/// The existing nodes of a solve, in the order they are tried.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExistingNodes {
     pub(super) nodes: Vec<ExistingNode>,
     /// By node of the snapshot: its position here.
     positions: Arc<[Option<u32>]>,
-    /// By node of the snapshot: the pods that stay on it. Not kept for a single question.
+    /// By node of the snapshot: the pods that stay on it. Not kept for a single request.
     pub(super) bound: Arc<[Vec<PodId>]>,
     /// Nodes that took pods, each once.
     nodes_with_new_pods: Vec<usize>,
-    /// What the question changed, so that it can be taken back; none while changes are for good.
+    /// The changes of the request, to roll them back; none if changes are permanent.
     changes: Option<Vec<Change>>,
-    /// How many neighbours share one bound of what is left.
+    /// How many neighbouring nodes share one bound of their remaining resources.
     block: usize,
-    /// For each block at least what each of its nodes has left. Pods come largest
-    /// first, so most blocks are known to be too full for all pods to come.
+    /// By block: an upper bound of the remaining resources of each node. Pods come largest first,
+    /// so most blocks are known to be too full for all further pods.
     bounds: Vec<Amounts>,
-    /// By block: a node of each kind that it has. Where none suits, no node need be looked at.
+    /// By block: a node of each kind in it. If none suits, the block is skipped.
     kinds: Vec<SmallVec<[usize; 4]>>,
-    /// Where to begin for who asked before: nodes before are too full for it or of a kind that it
-    /// cannot go to, and nodes only fill up while a question is answered. A pass of consolidation over
-    /// 2,000 half-empty nodes spent 72 % of its 4.2 s looking for the first node; it takes 0.6 s now.
+    /// By class and shape: the first node to try. Nodes before it are too full or of a kind that
+    /// cannot take the pod, and nodes only fill up during a request. A pass of consolidation over
+    /// 2,000 half-empty nodes spent 72 % of its 4.2 s searching the first node; it takes 0.6 s now.
     starts: FxHashMap<SearchKey, usize>,
 }
 
-/// Who asks for a node: a class of pods, in one of its shapes.
+/// The class and shape of the pods that search for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SearchKey {
     pub(super) class: usize,
     pub(super) shape: u32,
 }
 
-/// What those who ask for a node think of one that has room.
+/// Decides which existing nodes can take a pod.
 pub(super) trait NodePredicate {
-    /// Whether nodes of this kind may ever take the pod: labels and taints, which stay as they are.
+    /// Returns whether labels and taints, which do not change, let this kind take the pod.
     fn may_ever_fit_kind(&mut self, node: &ExistingNode) -> bool;
-    /// Whether nodes of this kind may take it now. Implies the former.
+    /// Returns whether nodes of this kind may take the pod now.
+    ///
+    /// Implies [`Self::may_ever_fit_kind`].
     fn fits_kind(&mut self, node: &ExistingNode) -> bool;
-    /// Whether this node of a kind that suits takes it.
+    /// Returns whether this node, of a kind that fits, takes the pod.
     fn fits_node(&mut self, node: &ExistingNode) -> bool;
 }
 
+/// A change that a request made.
 #[derive(Clone, Debug)]
 enum Change {
-    /// A node took its first pod: what it had before.
+    /// A node took a pod: its state before.
     PodAdded { position: usize, remaining: Amounts, ports: usize, attached: Option<Attachments> },
-    /// A node is gone.
+    /// A node was removed.
     Removed(usize),
-    /// A node became another.
+    /// A node was replaced: the node before.
     NodeReplaced(usize, Box<ExistingNode>),
-    /// A block got another bound.
+    /// The bound of a block changed: the bound before.
     Bounded(usize, Amounts),
 }
 
+/// An existing node with its remaining resources.
 #[derive(Clone, Debug)]
 pub(super) struct ExistingNode {
     pub(super) id: NodeId,
     pub(super) set: SetId,
     pub(super) host: usize,
     pub(super) taints_id: u32,
-    /// The same number for nodes with the same labels, as far as somebody asks, and taints.
+    /// The same number for nodes with the same taints and the same labels that pods can require.
     pub(super) kind: u32,
     pub(super) remaining: Amounts,
-    /// Whether it can take pods at all: something that no pod asks for may be overdrawn.
+    /// Whether it can take pods at all: a resource that no pod requests may be below zero.
     is_usable: bool,
-    /// Whether the question takes it as gone.
+    /// Whether the request excludes it.
     pub(super) is_removed: bool,
-    /// Whether its consolidateAfter keeps pods off that can stay where they are.
+    /// Whether consolidateAfter keeps pods away that could stay on their nodes.
     pub(super) is_under_consolidate_after: bool,
     pub(super) pods: Vec<PodId>,
     pub(super) ports: Vec<HostPort>,
@@ -107,9 +111,9 @@ impl ExistingNodes {
         for &index in &input.candidates {
             let pods = bound[index].iter().map(|&pod| input.snapshot.pod(pod));
             let (host, pods) = (hosts[index], pods.collect::<Vec<_>>());
-            let making = (&mut *daemons, &mut *store);
+            let context = (&mut *daemons, &mut *store);
             positions[index] = Some(number(nodes.len()));
-            nodes.push(ExistingNode::new(index, host, &pods, input, columns, making));
+            nodes.push(ExistingNode::new(index, host, &pods, input, columns, context));
         }
         let mut existing = Self {
             nodes,
@@ -150,7 +154,7 @@ impl ExistingNodes {
         bound
     }
 
-    /// The first node that has room for `need`, is of a kind that suits, and takes the pod.
+    /// Returns the first node with `need` left that takes the pod.
     pub(super) fn first(
         &mut self,
         need: &Amounts,
@@ -216,7 +220,7 @@ impl ExistingNodes {
         }
     }
 
-    /// Puts a pod on a node that was found to take it.
+    /// Adds a pod to a node that fits it.
     pub(super) fn take(
         &mut self,
         position: usize,
@@ -240,11 +244,11 @@ impl ExistingNodes {
         node.take(pod, need, ports, volumes);
     }
 
-    /// Nodes that took pods, in the order they are tried.
+    /// Takes out the placed pods by node, in the order nodes are tried.
     pub(super) fn drain_placements(&mut self) -> impl Iterator<Item = (NodeId, Vec<PodId>)> {
         self.nodes_with_new_pods.sort_unstable();
-        let Self { nodes_with_new_pods: taking, nodes, .. } = self;
-        taking.iter().map(|&position| {
+        let Self { nodes_with_new_pods, nodes, .. } = self;
+        nodes_with_new_pods.iter().map(|&position| {
             let node = &mut nodes[position];
             (node.id, std::mem::take(&mut node.pods))
         })
@@ -255,19 +259,21 @@ impl ExistingNodes {
         self.positions.get(node).copied().flatten().map(|position| position as usize)
     }
 
-    /// Starts a question: what follows can be [rolled back](Self::roll_back).
+    /// Starts a request.
+    ///
+    /// Later changes can be [rolled back](Self::roll_back).
     pub(super) fn begin_request(&mut self) {
         self.changes = Some(Vec::new());
         self.starts.clear();
     }
 
-    /// Takes a node away.
+    /// Removes a node.
     pub(super) fn remove(&mut self, position: usize) {
         self.nodes[position].is_removed = true;
         self.note(Change::Removed(position));
     }
 
-    /// Puts a node with other pods in the place of one.
+    /// Replaces a node by one with other pods.
     pub(super) fn replace(&mut self, position: usize, mut node: ExistingNode) {
         node.kind = self.nodes[position].kind;
         let block = position / self.block;
@@ -280,7 +286,7 @@ impl ExistingNodes {
         self.set_bound(block, bound);
     }
 
-    /// Everything as it was before the question.
+    /// Restores the state before the request.
     pub(super) fn roll_back(&mut self) {
         for position in self.nodes_with_new_pods.drain(..) {
             self.nodes[position].pods.clear();
@@ -303,7 +309,7 @@ impl ExistingNodes {
     }
 }
 
-/// How far nodes are known not to take a pod for good.
+/// The leading nodes that cannot take a pod for the rest of the request.
 struct ExhaustedPrefix {
     until: usize,
     is_complete: bool,
@@ -322,7 +328,7 @@ impl ExistingNode {
         self.is_usable && !self.is_removed && fits_within(need, &self.remaining)
     }
 
-    /// Whether the volumes of a pod can be attached as well.
+    /// Returns whether the volumes of a pod can be attached as well.
     pub(super) fn can_attach(&self, volumes: &Attachments) -> bool {
         volumes.iter().all(|(driver, claims)| {
             let Some(&limit) = self.attach_limits.get(driver) else { return true };

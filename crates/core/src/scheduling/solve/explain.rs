@@ -1,6 +1,6 @@
-//! The whole tree of refusals for a pod: each NodePool, each instance type, each check.
+//! Explains the rejection of a pod: each NodePool, each instance type, each check.
 //!
-//! Worked out on demand only, on plain values, for people: which type came nearest, and by how much
+//! Calculated on demand only, on plain values, for people: which type came nearest, and by how much
 //! did it miss?
 
 use super::Solver;
@@ -14,27 +14,27 @@ use crate::requirement::{IncompatibleRequirements, Requirements};
 use crate::resources::{Quantity, Resources};
 
 impl Solver<'_> {
-    /// What each NodePool that was tried lacks for a pod of this class.
+    /// Returns what each tried NodePool lacks for a pod of this class.
     pub(super) fn explain(
         &self,
         class: usize,
         shape: &PodShape,
-        refusal: &PodRejection,
+        rejection: &PodRejection,
     ) -> Explanation {
-        let PodRejection::Pools(pools) = refusal else { return Explanation::default() };
+        let PodRejection::Pools(pools) = rejection else { return Explanation::default() };
         let mut required = self.store.plain_split(shape.all);
-        // Of several places for its volumes the first stands for all.
+        // Of several topologies of its volumes the first stands for all.
         if let Some(&place) = self.classes[class].volume_topologies.first() {
             required.extend(self.store.plain_split(place).iter().cloned());
         }
         let pools = pools
             .iter()
-            .filter_map(|refusal| {
+            .filter_map(|rejection| {
                 let template =
-                    self.templates.iter().find(|template| template.pool_id == refusal.pool)?;
+                    self.templates.iter().find(|template| template.pool_id == rejection.pool)?;
                 Some(PoolExplanation {
-                    pool: refusal.name.clone(),
-                    reason: refusal.reason.clone(),
+                    pool: rejection.name.clone(),
+                    reason: rejection.reason.clone(),
                     types: self.misses(template, class, &required),
                 })
             })
@@ -42,7 +42,7 @@ impl Solver<'_> {
         Explanation { pools }
     }
 
-    /// All types of a pool with what they lack, nearest miss first.
+    /// Returns all types of a pool with their failed checks, nearest miss first.
     fn misses(
         &self,
         template: &Template<'_>,
@@ -52,7 +52,7 @@ impl Solver<'_> {
         let mut requirements = self.store.plain(template.set);
         requirements.extend(required.iter().cloned());
         let types = &self.types[template.types];
-        // Types that the pool itself rules out come last, whatever else they lack: they are no help.
+        // Types that the pool itself excludes come last, whatever else they lack: they do not help.
         let mut is_usable = vec![false; types.list.len()];
         for position in types.types_of(&template.variants) {
             is_usable[position as usize] = true;

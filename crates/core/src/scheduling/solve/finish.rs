@@ -1,4 +1,4 @@
-//! From NodeClaims in the making to a plan (spec 20 §3.24).
+//! Converts in-flight NodeClaims to a plan (spec 20 §3.24).
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::resources::Resources;
 use crate::scheduling::dra::CandidateId;
 use crate::scheduling::{Fuel, MinValuesPolicy, min_values};
 
-/// Lists of instance types that are kept from one question to the next, at most.
+/// The most lists of instance types that are kept between requests.
 const MOST_LISTED: usize = 4096;
 
-/// What many NodeClaims share: worked out once for each requirement set.
+/// Results that many NodeClaims share, calculated once for each requirement set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlanCache {
     requirements: FxHashMap<(SetId, Vec<String>), (SetId, Arc<Requirements>)>,
@@ -31,7 +31,7 @@ pub(super) struct PlanCache {
 type ListedTypes = (Arc<[u32]>, Option<f64>);
 
 impl PlanCache {
-    /// Keeps what thousands of questions leave behind within bounds.
+    /// Clears the lists if requests have left too many.
     fn trim(&mut self) {
         if self.listed.len() > MOST_LISTED {
             self.listed.clear();
@@ -41,16 +41,16 @@ impl PlanCache {
 
 impl Solver<'_> {
     pub(super) fn finish(&mut self, fuel: &mut Fuel<'_>) -> Plan {
-        let (mut refused, explanations) = self.rejections(fuel);
+        let (mut rejected, explanations) = self.rejections(fuel);
         let mut shared = std::mem::take(&mut self.plan_cache);
         let mut claims = Vec::with_capacity(self.claims.len());
         for index in 0..self.claims.len() {
             match self.finish_claim(index, &mut shared) {
                 Ok(claim) => claims.push(claim),
-                Err(refusal) => {
-                    let refusal = Arc::new(refusal);
+                Err(rejection) => {
+                    let rejection = Arc::new(rejection);
                     for &pod in &self.claims[index].pods {
-                        refused.insert(pod, refusal.clone());
+                        rejected.insert(pod, rejection.clone());
                     }
                 }
             }
@@ -60,7 +60,7 @@ impl Solver<'_> {
         Plan {
             claims,
             existing_nodes: self.existing.drain_placements().collect(),
-            rejected: refused,
+            rejected,
             explanations,
             unusable_pools: self.unusable_pools.clone(),
             effective_zones: std::mem::take(&mut self.effective_zones),
@@ -125,7 +125,7 @@ impl Solver<'_> {
         })
     }
 
-    /// The requirements that the NodeClaim is created with, pinned to the reservations it holds.
+    /// Returns the requirements of the created NodeClaim, pinned to its reservations.
     fn final_requirements(
         &mut self,
         index: usize,
@@ -152,7 +152,9 @@ impl Solver<'_> {
         known
     }
 
-    /// All types of a list by the lowest price of a launchable offering that suits, then by name.
+    /// Returns all types of a list by price, then by name.
+    ///
+    /// The price is the lowest of the launchable offerings that suit.
     fn price_order(&mut self, list: usize, set: SetId) -> Vec<u32> {
         let mut prices = Vec::with_capacity(self.types[list].list.len());
         let types = &self.types[list];
@@ -179,8 +181,9 @@ impl Solver<'_> {
         order.into_iter().map(number).collect()
     }
 
-    /// The types that a NodeClaim lists, cheapest first, and the lowest price among their available
-    /// offerings that suit.
+    /// Returns the types that a NodeClaim lists, cheapest first, and the lowest price.
+    ///
+    /// The price is the lowest of their available offerings that suit.
     fn listed(&mut self, index: usize, set: SetId, shared: &mut PlanCache) -> ListedTypes {
         let list = self.templates[self.claims[index].template].types;
         let order = if let Some(order) = shared.orders.get(&(list, set)) {
@@ -201,7 +204,7 @@ impl Solver<'_> {
         (listed, cheapest)
     }
 
-    /// The lowest price among the available offerings of some types that suit.
+    /// Returns the lowest price among the available offerings of some types that suit.
     fn cheapest(&mut self, list: usize, set: SetId, listed: &[u32]) -> Option<f64> {
         let types = &self.types[list];
         let mut lowest: Option<f64> = None;

@@ -1,4 +1,4 @@
-//! minValues and reservations of a placement that fits otherwise.
+//! Checks minValues and reservations of a placement that fits otherwise.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use crate::bit_set::BitSet;
 use crate::rejection::ReservedOfferingRejection;
 
 impl Solver<'_> {
-    /// Keys whose minValues the types miss, with the number of values that they have (spec 45
-    /// §11.3).
+    /// Returns the keys whose minValues the types miss (spec 45 §11.3).
+    ///
+    /// Each key has the number of values that the types have.
     pub(super) fn lacking_min_values(
         &mut self,
         set: SetId,
@@ -44,7 +45,7 @@ impl Solver<'_> {
         lacking
     }
 
-    /// The set with minValues lowered to what there is.
+    /// Returns the set with minValues lowered to the available number.
     pub(super) fn relax_min_values(&mut self, set: SetId, lacking: Vec<(KeyId, u32)>) -> SetId {
         lacking.into_iter().fold(set, |set, (key, achieved)| {
             let Some(requirement) = self.store.find(set, key) else { return set };
@@ -54,7 +55,7 @@ impl Solver<'_> {
         })
     }
 
-    /// The reservations that a placement would hold, or why it must not be.
+    /// Returns the reservations that a placement would hold, or why it is rejected.
     pub(super) fn reservable(
         &mut self,
         set: SetId,

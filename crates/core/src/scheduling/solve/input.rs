@@ -1,4 +1,4 @@
-//! The input of a solve, prepared: pools in order, nodes with their sets, the pods in question.
+//! Prepares the input of a solve: pools in order, nodes with their sets, requested pods.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use crate::snapshot::{Pool, Snapshot};
 use crate::taint::Taint;
 use crate::weight::order_by_weight;
 
-/// The prepared input.
+/// The snapshot, catalog and options of a solve, prepared for the solver.
 #[derive(Debug)]
 pub(super) struct SolverInput<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -28,35 +28,35 @@ pub(super) struct SolverInput<'a> {
     pub(super) nodes: Vec<NodeFacts<'a>>,
     /// Nodes that pods may go to, in the order they are tried.
     pub(super) candidates: Vec<usize>,
-    /// By pod: whether it is known to be asked for, and taken as if it were not where it is.
+    /// By pod: whether the only request contains it, so that it counts as unbound.
     pub(super) is_requested: Vec<bool>,
-    /// Whether every pod may be asked for later, so that what any of them looks at matters.
+    /// Whether later requests may contain any pod, so that all their constraints matter.
     pub(super) accepts_any_request: bool,
     /// By pool, in the order they are tried: the number of its taints.
     pub(super) pool_taints: Vec<u32>,
     taint_lists: FxHashMap<&'a [Taint], u32>,
 }
 
-/// What a world is made for.
+/// Whether a solver is made for one request or for many.
 #[derive(Clone, Copy)]
 pub(super) enum SolveMode<'r> {
-    /// One solve that places these pods without these nodes.
+    /// One request, for these pods without these nodes.
     SingleRequest { pods: &'r [PodId], excluded_nodes: &'r BTreeSet<NodeId> },
-    /// Many, each with its own pods and nodes.
+    /// Many requests, each with its own pods and nodes.
     ManyRequests,
 }
 
-/// What the solve looks at of a node.
+/// The facts of a node that the solve uses.
 #[derive(Debug)]
 pub(super) struct NodeFacts<'a> {
     pub(super) name: &'a str,
     pub(super) hostname: String,
     pub(super) labels: &'a Labels,
-    /// Labels that some pod may ask about, without the hostname.
+    /// Labels that some pod may require, without the hostname.
     pub(super) set: SetId,
     pub(super) taints: &'a [Taint],
     pub(super) taints_id: u32,
-    /// The Node object as it is; none while there is none.
+    /// The facts of the Node object; none without one.
     pub(super) raw: Option<ObjectFacts<'a>>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> SolverInput<'a> {
         snapshot: &'a Snapshot,
         catalog: &'a Catalog,
         options: &'a Options,
-        purpose: SolveMode<'_>,
+        mode: SolveMode<'_>,
         store: &mut RequirementStore<'_>,
     ) -> Self {
         let mut order: Vec<(PoolId, &Pool)> =
@@ -81,7 +81,7 @@ impl<'a> SolverInput<'a> {
         order_by_weight(&mut order, |(_, pool)| (pool.weight, pool.name.as_str()));
         let mut is_requested = vec![false; snapshot.pods.len()];
         let mut is_gone: Vec<bool> = snapshot.nodes.iter().map(|node| node.is_deleting).collect();
-        if let SolveMode::SingleRequest { pods, excluded_nodes } = purpose {
+        if let SolveMode::SingleRequest { pods, excluded_nodes } = mode {
             for pod in pods {
                 is_requested
                     .get_mut(pod.index())
@@ -107,7 +107,7 @@ impl<'a> SolverInput<'a> {
             nodes: Vec::new(),
             candidates,
             is_requested,
-            accepts_any_request: matches!(purpose, SolveMode::ManyRequests),
+            accepts_any_request: matches!(mode, SolveMode::ManyRequests),
             pool_taints: Vec::new(),
             taint_lists: FxHashMap::default(),
         };
@@ -119,11 +119,12 @@ impl<'a> SolverInput<'a> {
         input
     }
 
-    /// Pods that are asked for, or may be, by position.
+    /// Returns the pods that are requested, or may be later, with their ids.
     pub(super) fn requestable_pods(&self) -> impl Iterator<Item = (PodId, &'a Pod)> {
-        let is_askable =
+        let is_requestable =
             |(_, is_requested): &(_, &bool)| self.accepts_any_request || **is_requested;
-        let pods = self.snapshot.pods.iter().enumerate().zip(&self.is_requested).filter(is_askable);
+        let pods =
+            self.snapshot.pods.iter().enumerate().zip(&self.is_requested).filter(is_requestable);
         pods.map(|((index, pod), _)| (PodId::new(index), &**pod))
     }
 
@@ -151,14 +152,15 @@ impl<'a> SolverInput<'a> {
         }
     }
 
-    /// The number of a list of taints.
+    /// Returns the number of a list of taints.
     fn taints_id(&mut self, taints: &'a [Taint]) -> u32 {
         let next = number(self.taint_lists.len());
         *self.taint_lists.entry(taints).or_insert(next)
     }
 
-    /// A node's labels as requirements, as far as some pod may ask about them: nodes that differ in
-    /// their other labels only then have the same set.
+    /// Returns a node's labels that some pod may require, as a requirement set.
+    ///
+    /// Nodes that differ only in other labels have the same set.
     fn labels_set(
         &self,
         labels: &Labels,
@@ -176,7 +178,7 @@ impl<'a> SolverInput<'a> {
         store.split(&set).set
     }
 
-    /// Label keys that pods, daemons, volumes or topology groups may ask a node for.
+    /// Returns the label keys that pods, daemons, volumes or topology groups may require.
     fn label_keys_used_by_constraints(&self) -> BTreeSet<&'a str> {
         let snapshot = self.snapshot;
         let mut keys = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Existing nodes as candidates (spec 20 §3.8).
+//! Places pods on existing nodes (spec 20 §3.8).
 
 use rustc_hash::FxHashMap;
 
@@ -10,15 +10,15 @@ use super::{PlacementTarget, PodClass, Solver};
 use crate::id::PodId;
 use crate::taint::untolerated_taints;
 
-/// The search for a node that takes a pod.
+/// The search for an existing node that takes a pod.
 struct NodeSearch<'s, 'a> {
     solver: &'s mut Solver<'a>,
     view: &'s AttemptView,
     class: usize,
-    /// By kind of node: whether labels, taints and topology suit. What the topology groups allow
-    /// stands for one attempt.
+    /// By kind of node: whether labels, taints and topology suit. The domains that topology groups
+    /// allow do not change during one attempt.
     suits: FxHashMap<u32, bool>,
-    /// The devices that were found on the node that was looked at last.
+    /// The devices found on the node that was checked last.
     devices: Option<DeviceAllocation>,
 }
 
@@ -90,8 +90,7 @@ impl NodePredicate for NodeSearch<'_, '_> {
         if !is_host(shape.all, &solver.store) || !is_host(shape.strict, &solver.store) {
             return false;
         }
-        // Labels of a node are facts: no alternative and no topology changes them, so that one
-        // alternative suits is all there is to know.
+        // No volume topology changes the labels of a node, so one that suits is enough.
         let store = &mut solver.store;
         let mut is_there = |&split: &SplitRequirements| {
             is_host(split, store)
@@ -110,16 +109,18 @@ impl NodePredicate for NodeSearch<'_, '_> {
 }
 
 impl NodeSearch<'_, '_> {
-    /// Labels and taints, which are the same for all pods of a shape.
+    /// Returns whether labels and taints suit.
+    ///
+    /// The result is the same for all pods of a shape.
     fn has_labels(&mut self, node: &ExistingNode) -> bool {
         let shape = &self.view.shape;
-        let Solver { suits_nodes, store, input: world, .. } = &mut *self.solver;
+        let Solver { suits_nodes, store, input, .. } = &mut *self.solver;
         let shape_number = shape.number as usize;
         if suits_nodes.len() <= shape_number {
             suits_nodes.resize_with(shape_number + 1, FxHashMap::default);
         }
         *suits_nodes[shape_number].entry(node.kind).or_insert_with(|| {
-            let taints = world.nodes[node.id.index()].taints;
+            let taints = input.nodes[node.id.index()].taints;
             let required = [shape.all.set, shape.strict.set];
             untolerated_taints(taints, &shape.tolerations).is_empty()
                 && required

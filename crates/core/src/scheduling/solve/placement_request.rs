@@ -1,10 +1,10 @@
-//! One question: which pods to place, and what of the prepared state is different for it.
+//! Starts and rolls back one request: which pods to place, and which nodes to exclude.
 //!
-//! A solver that is prepared for many questions knows every pod where it is, and every node. A
-//! question takes the pods that it asks for off their nodes, and takes nodes away; what that changes
-//! is noted and [taken back](Solver::roll_back) afterwards. So an answer never depends on the
-//! questions before it. What stays is only what is true in any case: numbers of requirement sets and
-//! what is known about them, classes, groups and their first counts.
+//! A solver that is prepared for many requests knows every node and the node of every bound pod. A
+//! request removes its pods from their nodes, and excludes nodes; the solver records these changes
+//! and [rolls them back](Solver::roll_back) afterwards, so no result depends on earlier requests.
+//! Only data that is true for every request stays: numbers of requirement sets and results about
+//! them, classes, groups and their first counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,14 +17,14 @@ use crate::resources::Resources;
 use crate::taint::Toleration;
 
 impl<'a> Solver<'a> {
-    /// Asks for the pods and nodes that the solver was made for.
+    /// Starts the only request, with the pods that the solver was made for.
     pub(super) fn begin_only_request(&mut self, pods: &[PodId]) {
         self.topology.begin_only_request();
         self.add_requested_pods(pods);
         self.count_effective_zones();
     }
 
-    /// Asks one of many questions.
+    /// Starts one of many requests.
     pub(super) fn begin_request(
         &mut self,
         pods: &[PodId],
@@ -47,7 +47,7 @@ impl<'a> Solver<'a> {
         self.count_effective_zones();
     }
 
-    /// Takes up the pods, and the groups that they bring.
+    /// Adds pods to the request, with the groups of their constraints.
     fn add_requested_pods(&mut self, pods: &[PodId]) {
         let request_number = self.topology.request_number();
         for &pod in pods {
@@ -62,22 +62,23 @@ impl<'a> Solver<'a> {
             let chain = &mut self.chains.all[chain];
             if chain.reached.0 != request_number {
                 chain.reached = (request_number, 0);
-                let (feeds, first) = (chain.inverse_groups.clone(), chain.initial_groups.clone());
+                let (inverse_groups, initial_groups) =
+                    (chain.inverse_groups.clone(), chain.initial_groups.clone());
                 let tolerations = chain.tolerations.clone();
-                self.activate_groups(&feeds, &first, &tolerations);
+                self.activate_groups(&inverse_groups, &initial_groups, &tolerations);
             }
         }
     }
 
-    /// Makes groups part of the question, with owners that have these tolerations.
+    /// Adds groups to the request, with owners that have these tolerations.
     pub(super) fn activate_groups(
         &mut self,
-        feeds: &[GroupId],
+        inverse_groups: &[GroupId],
         owned: &[GroupId],
         tolerations: &[Toleration],
     ) {
         let input = self.input.clone();
-        for &group in feeds.iter().chain(owned) {
+        for &group in inverse_groups.iter().chain(owned) {
             let is_new = self.topology.activate_group(group, &input, &mut self.store);
             self.topology.add_owner(group, tolerations, &input);
             if is_new && (!self.nodes_losing_pods.is_empty() || self.placed_count > 0) {
@@ -86,7 +87,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Tells a group that appears late who left and who was placed before.
+    /// Applies the earlier removals and placements of the request to a new group.
     fn apply_earlier_changes(&mut self, group: GroupId) {
         let input = self.input.clone();
         let identity = self.topology.group(group).identity.clone();
@@ -101,7 +102,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Takes the pods off the nodes that they are on.
+    /// Removes the requested pods from their nodes.
     fn unbind_requested_pods(&mut self) {
         let input = self.input.clone();
         let mut nodes = BTreeSet::new();
@@ -137,7 +138,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Makes a node anew that stays and loses pods.
+    /// Rebuilds a node that stays and loses pods.
     fn rebuild_node(&mut self, node: usize) {
         let Some(position) = self.existing.position(node) else { return };
         let request_number = self.topology.request_number();
@@ -147,12 +148,12 @@ impl<'a> Solver<'a> {
             self.existing.bound[node].iter().filter(stays).map(|&pod| input.snapshot.pod(pod));
         let pods: Vec<&Pod> = pods.collect();
         let host = self.existing.nodes[position].host;
-        let making = (&mut self.daemons, &mut self.store);
-        let node = ExistingNode::new(node, host, &pods, &input, &self.columns, making);
+        let context = (&mut self.daemons, &mut self.store);
+        let node = ExistingNode::new(node, host, &pods, &input, &self.columns, context);
         self.existing.replace(position, node);
     }
 
-    /// Nodes that are gone count no more for the limits of their pools either.
+    /// Removes nodes, and their capacity from the limits of their pools.
     fn remove_nodes(&mut self, removed: &[usize]) {
         let mut used: BTreeMap<&str, Resources> = BTreeMap::new();
         for &index in removed {
@@ -171,7 +172,7 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// Everything as it was before the question.
+    /// Restores the state before the request.
     pub(super) fn roll_back(&mut self) {
         self.topology.roll_back();
         self.existing.roll_back();
@@ -188,13 +189,14 @@ impl<'a> Solver<'a> {
         self.effective_zones.clear();
     }
 
-    /// Whether a pod that runs somewhere, and that was just refused, has no chance any more: nothing
-    /// that its class looks at can change for the better.
+    /// Returns whether a bound pod that was just rejected can never be placed.
+    ///
+    /// Then nothing that its class depends on can change for the better.
     pub(super) fn is_permanently_rejected(&self, pod: PodId) -> bool {
         let class = &self.classes[self.class_of(pod)];
-        let watches = !self.chains.all[class.chain].relevant_groups.is_empty();
-        let may_heal = class.failure.as_ref().is_some_and(|last| last.may_recover);
+        let has_groups = !self.chains.all[class.chain].relevant_groups.is_empty();
+        let may_recover = class.failure.as_ref().is_some_and(|last| last.may_recover);
         let is_bound = self.input.snapshot.pod(pod).node.is_some();
-        is_bound && (class.rejection.is_some() || !(watches || may_heal))
+        is_bound && (class.rejection.is_some() || !(has_groups || may_recover))
     }
 }

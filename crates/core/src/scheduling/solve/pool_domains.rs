@@ -1,4 +1,4 @@
-//! The domains that NodePools can have nodes in (spec 20 §4.4).
+//! Collects the topology domains that NodePools can offer (spec 20 §4.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,16 @@ use super::input::SolverInput;
 use crate::requirement::Requirement;
 use crate::taint::Taint;
 
-/// Domains that NodePools offer, with the taints of those that do; none where a pool without taints
-/// offers it.
+/// The domains that NodePools offer, with the taints of each pool.
+///
+/// None if a pool without taints offers the domain.
 pub(super) type PoolDomains = BTreeMap<String, Option<Vec<Vec<Taint>>>>;
 
-/// Domains of a key that the NodePools of the solve offer: concrete values only (spec 20 Q4).
+/// Returns the domains of a key that the NodePools of the solve offer.
+///
+/// Only concrete values are domains (spec 20 Q4).
 pub(super) fn pool_domains(input: &SolverInput<'_>, key: &str) -> PoolDomains {
-    let mut universe = PoolDomains::new();
+    let mut domains = PoolDomains::new();
     for pool in &input.pools {
         let Some(types) = input.catalog.pools.get(&pool.name).filter(|types| !types.is_empty())
         else {
@@ -27,7 +30,7 @@ pub(super) fn pool_domains(input: &SolverInput<'_>, key: &str) -> PoolDomains {
             if seen.contains(&theirs) {
                 continue;
             }
-            // Keys that tell types apart, as the instance type does, are not worth remembering.
+            // Keys that differ for every type, as the instance type does, are not worth a list.
             if seen.len() < 64 {
                 seen.push(theirs);
             }
@@ -43,14 +46,14 @@ pub(super) fn pool_domains(input: &SolverInput<'_>, key: &str) -> PoolDomains {
             values.extend(own.values().iter().cloned());
         }
         for value in values {
-            let entry = universe.entry(value).or_insert_with(|| Some(Vec::new()));
+            let entry = domains.entry(value).or_insert_with(|| Some(Vec::new()));
             match entry {
                 Some(taints) if !pool.taints.is_empty() => taints.push(pool.taints.clone()),
                 _ => *entry = None,
             }
         }
     }
-    universe
+    domains
 }
 
 fn pool_requirement(

@@ -1,11 +1,11 @@
-//! Giving up what a pod would like, one thing at a time (spec 20 §3.15).
+//! Drops the preferences of a pod, one step at a time (spec 20 §3.15).
 
 use std::cmp::Reverse;
 
 use crate::pod::{PodSpec, WeightedTerm};
 use crate::taint::Toleration;
 
-/// Takes the next step of relaxation on a copy of a pod's spec. Returns whether there was one.
+/// Relaxes the spec by the first step that applies. Returns whether there was one.
 pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bool {
     if spec.node_affinity.len() > 1 {
         spec.node_affinity.remove(0);

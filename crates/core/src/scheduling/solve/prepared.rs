@@ -1,9 +1,9 @@
-//! Many questions about one snapshot (spec 30 §14.3).
+//! Solves many requests about one snapshot (spec 30 §14.3).
 //!
-//! [`PreparedSolver`] does once what every question needs: templates, types, classes of pods, nodes with
-//! their free room, groups with the counts of all bound pods. A [`SolverSession`] answers questions one
-//! after the other, each at the price of the pods that it is about; several threads have a session
-//! each. An answer is that of [`solve`](super::solve) on the same request.
+//! [`PreparedSolver`] prepares once the data that every request needs: templates, types, classes of
+//! pods, nodes with their remaining resources, groups with the counts of all bound pods. A
+//! [`SolverSession`] solves requests one after the other, each at the cost of its own pods; several
+//! threads have a session each. A plan equals that of [`solve`](super::solve) on the same request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::scheduling::list_sizes::ListSizes;
 use crate::scheduling::{Fuel, Options, Request};
 use crate::snapshot::Snapshot;
 
-/// A snapshot that is ready for questions.
+/// A solver that is prepared for requests about one snapshot.
 #[derive(Debug)]
 pub struct PreparedSolver<'a> {
     snapshot: &'a Snapshot,
@@ -26,67 +26,67 @@ pub struct PreparedSolver<'a> {
     base: Solver<'a>,
 }
 
-/// Answers questions, one after the other. No answer depends on the questions before.
+/// Solves requests, one after the other. No result depends on earlier requests.
 #[derive(Debug)]
 pub struct SolverSession<'p, 'a> {
     prepared: &'p PreparedSolver<'a>,
     solver: Solver<'a>,
 }
 
-/// A question: where do these pods go?
+/// The pods to place without some nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacementRequest<'q> {
     /// The pods to place, see [`Request::pods`].
     pub pods: &'q [PodId],
-    /// Nodes that are treated as gone, see [`Request::excluded_nodes`].
+    /// Nodes that the solver treats as removed, see [`Request::excluded_nodes`].
     pub excluded_nodes: &'q BTreeSet<NodeId>,
-    /// Slots that are added to reservations, in place of those in the options.
+    /// Slots that are added to reservations, instead of those in the options.
     pub credits: Option<&'q BTreeMap<String, u32>>,
-    /// When to give up early.
+    /// When to stop before the plan is complete.
     pub stop: StopConditions,
 }
 
 impl<'q> PlacementRequest<'q> {
-    /// The plain question, which is answered to the end.
+    /// Returns a request for a complete plan, with the credits of the options.
     pub fn new(pods: &'q [PodId], excluded_nodes: &'q BTreeSet<NodeId>) -> Self {
         Self { pods, excluded_nodes, credits: None, stop: StopConditions::default() }
     }
 }
 
-/// What makes the rest of an answer worthless to the one who asks.
+/// When to stop a request early, because its plan would be of no use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StopConditions {
-    /// More new NodeClaims than this.
+    /// Stop if more new NodeClaims than this are needed.
     pub max_claims: Option<usize>,
-    /// That a bound pod is refused. It is only noticed early where no other pod can change that.
+    /// Stop if a bound pod is rejected. Only a rejection that no other pod can change stops early.
     pub on_bound_pod_rejection: bool,
 }
 
-/// What a question led to.
+/// The result of a placement request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlacementResult {
-    /// The whole plan.
+    /// The complete plan.
     Plan(Box<Plan>),
-    /// The question was given up early.
+    /// The solver stopped before the plan was complete.
     Stopped(StopReason),
 }
 
-/// Why a question was given up early.
+/// Why the solver stopped before the plan was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
     /// More NodeClaims are needed than [`StopConditions::max_claims`].
     TooManyClaims,
-    /// This bound pod has no place.
+    /// This bound pod is rejected.
     BoundPodRejected(PodId),
 }
 
 impl<'a> PreparedSolver<'a> {
-    /// Gets ready for questions. `options` hold for all of them.
+    /// Prepares a solver. `options` hold for all requests.
     pub fn new(snapshot: &'a Snapshot, catalog: &'a Catalog, options: &'a Options) -> Self {
         Self::with_sizes(snapshot, catalog, options, ListSizes::default())
     }
 
-    /// The same with lists cut elsewhere.
+    /// Prepares a solver with other list sizes, for tests.
     pub fn with_sizes(
         snapshot: &'a Snapshot,
         catalog: &'a Catalog,
@@ -98,7 +98,7 @@ impl<'a> PreparedSolver<'a> {
         Self { snapshot, catalog, options, base }
     }
 
-    /// Answers a question itself, for who needs no more than one to ask.
+    /// Solves a request without a session, for callers that need only one.
     pub fn solve_request(
         &mut self,
         request: &PlacementRequest<'_>,
@@ -108,15 +108,16 @@ impl<'a> PreparedSolver<'a> {
         solve_on_prepared(base, (snapshot, catalog, options), request, fuel)
     }
 
-    /// Somebody to ask. Costs a copy of what questions change.
+    /// Returns a new session. Costs a copy of the state that requests change.
     pub fn session(&self) -> SolverSession<'_, 'a> {
         SolverSession { prepared: self, solver: self.base.clone() }
     }
 }
 
 impl SolverSession<'_, '_> {
-    /// Where do these pods go without these nodes? The answer of [`solve`](super::solve), except
-    /// that fuel may be asked more or less often.
+    /// Places pods without some nodes and returns the plan.
+    ///
+    /// The plan equals that of [`solve`](super::solve), but fuel may be checked more or less often.
     pub fn solve(
         &mut self,
         pods: &[PodId],
@@ -129,7 +130,7 @@ impl SolverSession<'_, '_> {
         }
     }
 
-    /// Answers a question.
+    /// Solves a request.
     pub fn solve_request(
         &mut self,
         request: &PlacementRequest<'_>,
@@ -140,7 +141,7 @@ impl SolverSession<'_, '_> {
     }
 }
 
-/// Has one of many questions answered.
+/// Solves one of many requests, and rolls it back.
 fn solve_on_prepared<'a>(
     solver: &mut Solver<'a>,
     (snapshot, catalog, options): (&'a Snapshot, &'a Catalog, &'a Options),
@@ -153,16 +154,18 @@ fn solve_on_prepared<'a>(
     }
     let credits = request.credits.unwrap_or(&options.reservation_credits);
     solver.begin_request(request.pods, request.excluded_nodes, credits);
-    let answer = match solver.run(fuel, &request.stop) {
+    let result = match solver.run(fuel, &request.stop) {
         Some(stopped) => PlacementResult::Stopped(stopped),
         None => PlacementResult::Plan(Box::new(solver.finish(fuel))),
     };
     solver.roll_back();
-    answer
+    result
 }
 
-/// Who has which device depends on all pods and nodes of the question, so nothing is prepared for
-/// pods that need some.
+/// Returns whether pods of a request need devices.
+///
+/// The devices of a pod depend on all pods and nodes of the request, so nothing is prepared for
+/// them.
 fn needs_devices(snapshot: &Snapshot, options: &Options, pods: &[PodId]) -> bool {
     let pods = pods.iter().filter_map(|pod| snapshot.pods.get(pod.index()));
     !options.ignore_dynamic_resources
@@ -185,8 +188,9 @@ fn solve_from_scratch(
 }
 
 impl Solver<'_> {
-    /// Makes what questions will need: classes of pods that are likely to be asked for, and their
-    /// first shapes. The rest is made when it is asked for.
+    /// Prepares the classes and first shapes of pods that requests are likely to contain.
+    ///
+    /// Other classes and shapes are made on demand.
     fn prepare_classes(&mut self) {
         let input = self.input.clone();
         for (id, _) in input.requestable_pods().filter(|(_, pod)| may_be_requested(pod)) {
@@ -200,7 +204,7 @@ impl Solver<'_> {
     }
 }
 
-/// Whether a pod may be asked for some day.
+/// Returns whether requests are likely to contain a pod.
 fn may_be_requested(pod: &Pod) -> bool {
     let is_movable = !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node);
     is_movable && !pod.is_terminal() && !pod.spec.requests_dynamic_resources

@@ -7,7 +7,7 @@ use crate::id::PodId;
 use crate::resources::{CPU, MEMORY};
 use crate::snapshot::Snapshot;
 
-/// Pods that wait for a place.
+/// The pods that wait for placement.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: VecDeque<Entry>,
@@ -16,8 +16,8 @@ pub(super) struct Queue {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     pod: PodId,
-    /// How long the queue was when the pod was last pushed, and what groups had learned by then; 0
-    /// for a pod that was not tried yet.
+    /// The length of the queue when the pod was last pushed, and the learned domains by then; 0 for
+    /// a pod that was not tried yet.
     when_pushed: (usize, usize),
 }
 
@@ -40,8 +40,9 @@ impl Queue {
         Self { waiting }
     }
 
-    /// The next pod, or none when the queue is empty or went round once without progress. That a
-    /// group `learned` of a domain is progress too.
+    /// Returns the next pod, or none after a whole round without progress.
+    ///
+    /// That a group `learned` of a domain is progress too.
     pub(super) fn pop(&mut self, learned: usize) -> Option<PodId> {
         let head = self.waiting.front()?;
         if head.when_pushed == (self.waiting.len(), learned) {
@@ -50,7 +51,7 @@ impl Queue {
         self.waiting.pop_front().map(|entry| entry.pod)
     }
 
-    /// Puts a pod that found no place at the end.
+    /// Puts a rejected pod at the end.
     pub(super) fn push(&mut self, pod: PodId, learned: usize) {
         let when_pushed = (self.waiting.len() + 1, learned);
         self.waiting.push_back(Entry { pod, when_pushed });

@@ -1,10 +1,10 @@
-//! Why a pod has no place, in upstream's words (spec 20 §3.9, §3.10).
+//! Reports why pods are rejected, in upstream's words (spec 20 §3.9, §3.10).
 //!
-//! Attempts only find out *that* a candidate does not take a pod. At the end, the new NodeClaim of
-//! each template is looked at once more for each class that failed, in the order of upstream's
-//! checks and on plain values, to say why. Every pod that is left was tried after the last one that
-//! found a place, so this is what its last attempt saw; unless the fuel ran out, when a pod may be
-//! left that would have a place by now.
+//! Attempts only detect *that* a candidate rejects a pod. At the end, the solver checks the new
+//! NodeClaim of each template once more for each class that failed, in the order of upstream's
+//! checks and on plain values, to report why. Every rejected pod was tried after the last pod that
+//! was placed, so its last attempt had the same state; unless the fuel was used up, when a pod may
+//! be rejected that would fit by now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,50 +25,53 @@ use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::Fuel;
 use crate::taint::untolerated_taints;
 
-/// Refusals by pod.
+/// Rejections by pod.
 type Rejections = BTreeMap<PodId, Arc<PodRejection>>;
 
-/// How many classes of pods get a reason although the time is over: those who look at a solve that
-/// was cut short need some to go by.
+/// The most pod classes that get a reason after the fuel is used up.
+///
+/// Users of a plan that was cut short need some reasons.
 const MAX_REASONS_AFTER_DEADLINE: usize = 64;
 
-/// The types of a template within its limits, and those that can attach the pod's volumes too.
+/// The types of a template that limits and volumes leave.
 struct RemainingTypes {
+    /// Types within the limits.
     within: BitSet,
+    /// Types within the limits that can attach the pod's volumes.
     variants: BitSet,
 }
 
 impl Solver<'_> {
-    /// Why pods have no place, and the whole trees for those that were named in the options.
+    /// Returns why pods are rejected, with explanations for the pods named in the options.
     pub(super) fn rejections(
         &mut self,
         fuel: &mut Fuel<'_>,
     ) -> (Rejections, BTreeMap<PodId, Explanation>) {
-        let mut left_when_dry = MAX_REASONS_AFTER_DEADLINE;
+        let mut reasons_left = MAX_REASONS_AFTER_DEADLINE;
         let mut by_class: BTreeMap<usize, Arc<PodRejection>> = BTreeMap::new();
-        let (mut refused, mut explanations) = (Rejections::new(), BTreeMap::new());
+        let (mut rejected, mut explanations) = (Rejections::new(), BTreeMap::new());
         for pod in std::mem::take(&mut self.rejected) {
             let class = self.class_of(pod);
             let shape = self.classes[class].failure.as_ref().and_then(|last| last.shape.clone());
-            let refusal = if let Some(known) = by_class.get(&class) {
+            let rejection = if let Some(known) = by_class.get(&class) {
                 known.clone()
             } else {
-                let may_go_on = fuel.may_continue() || left_when_dry > 0;
-                left_when_dry = left_when_dry.saturating_sub(usize::from(fuel.is_used_up()));
-                let refusal = if may_go_on {
+                let may_explain = fuel.may_continue() || reasons_left > 0;
+                reasons_left = reasons_left.saturating_sub(usize::from(fuel.is_used_up()));
+                let rejection = if may_explain {
                     self.class_rejection(class, shape.as_ref())
                 } else {
                     Arc::new(PodRejection::SolveCutShort)
                 };
-                by_class.insert(class, refusal.clone());
-                refusal
+                by_class.insert(class, rejection.clone());
+                rejection
             };
             if let Some(shape) = shape.filter(|_| self.input.options.explain.contains(&pod)) {
-                explanations.insert(pod, self.explain(class, &shape, &refusal));
+                explanations.insert(pod, self.explain(class, &shape, &rejection));
             }
-            refused.insert(pod, refusal);
+            rejected.insert(pod, rejection);
         }
-        (refused, explanations)
+        (rejected, explanations)
     }
 
     fn class_rejection(
@@ -77,33 +80,34 @@ impl Solver<'_> {
         shape: Option<&Arc<PodShape>>,
     ) -> Arc<PodRejection> {
         match (&self.classes[class].rejection, shape) {
-            (Some(refusal), _) => refusal.clone(),
+            (Some(rejection), _) => rejection.clone(),
             (None, Some(shape)) => Arc::new(self.pool_rejections(class, shape)),
             (None, None) => Arc::new(PodRejection::NoUsablePool),
         }
     }
 
-    /// Why no template takes the pods of a class in their last shape.
+    /// Returns why no template takes the pods of a class in their last shape.
     fn pool_rejections(&mut self, class: usize, shape: &Arc<PodShape>) -> PodRejection {
         if self.templates.is_empty() {
             return PodRejection::NoUsablePool;
         }
         let view = self.view(shape);
-        let mut refusals = Vec::new();
+        let mut rejections = Vec::new();
         for template in 0..self.templates.len() {
             let Err(why) = self.check_template(template, class, &view) else { continue };
-            let defers = matches!(&why, RejectionReason::Reserved(refusal) if refusal.defers_pod());
+            let defers =
+                matches!(&why, RejectionReason::Reserved(rejection) if rejection.defers_pod());
             let pool = self.templates[template].pool;
             let pool_id = self.templates[template].pool_id;
-            refusals.push(PoolRejection { pool: pool_id, name: pool.name.clone(), reason: why });
+            rejections.push(PoolRejection { pool: pool_id, name: pool.name.clone(), reason: why });
             if defers {
                 break;
             }
         }
-        if refusals.is_empty() {
+        if rejections.is_empty() {
             PodRejection::SolveCutShort
         } else {
-            PodRejection::Pools(refusals)
+            PodRejection::Pools(rejections)
         }
     }
 
@@ -164,7 +168,7 @@ impl Solver<'_> {
         self.check_topology_and_types(&narrowed, template, left, class, view)
     }
 
-    /// Topology, instance types and reservations.
+    /// Checks topology, devices, instance types and reservations.
     fn check_topology_and_types(
         &mut self,
         requirements: &Requirements,
@@ -212,7 +216,7 @@ impl Solver<'_> {
         Ok(())
     }
 
-    /// The types that can attach the pod's volumes.
+    /// Returns the types that can attach the pod's volumes.
     fn attachable(
         &self,
         within: &BitSet,

@@ -1,4 +1,4 @@
-//! Pods that relax alike, and the shapes that they take on the way.
+//! Groups pods that relax alike, and stores the shapes of their relaxation.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::pod::{PodSpec, SpreadConstraint};
 use crate::selector::Labels;
 use crate::taint::Toleration;
 
-/// Namespace and labels: who a pod is to the selectors of others.
+/// The namespace and labels of pods, which selectors of other pods select.
 #[derive(Clone, Debug)]
 pub(super) struct NamespacedLabels {
     pub(super) namespace: String,
@@ -25,30 +25,30 @@ pub(super) struct NamespacedLabels {
     counting_groups: Vec<GroupId>,
     /// Inverse groups that keep such pods away.
     excluding_groups: Vec<GroupId>,
-    /// How many groups were looked at to find them.
+    /// How many groups were checked so far.
     checked_group_count: usize,
 }
 
-/// Pods with the same constraints and labels: they relax alike.
+/// Pods with the same constraints and labels, which relax alike.
 #[derive(Clone, Debug)]
 pub(super) struct RelaxationChain {
     pub(super) labels_id: usize,
     /// Shapes by number of relaxation steps. Steps that change nothing repeat the shape before.
     pub(super) shapes: Vec<Arc<PodShape>>,
-    /// How many of them the question has come to, and which question it is.
+    /// The number of the last request, and how many shapes it has reached.
     pub(super) reached: (u32, usize),
-    /// The spec after as many steps as there are shapes; none when there is nothing more to relax.
+    /// The spec after as many steps as there are shapes; none if no step is left.
     next: Option<Arc<PodSpec>>,
-    /// Inverse groups that are fed by such pods.
+    /// The inverse groups of such pods' required anti-affinity.
     pub(super) inverse_groups: Arc<[GroupId]>,
-    /// Groups of such pods before any relaxation.
+    /// The direct groups of such pods before any relaxation.
     pub(super) initial_groups: Arc<[GroupId]>,
     pub(super) tolerations: Arc<[Toleration]>,
-    /// All groups that any shape looks at.
+    /// All groups that any shape depends on.
     pub(super) relevant_groups: BTreeSet<GroupId>,
 }
 
-/// All chains of a solve.
+/// All relaxation chains of a solve.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RelaxationChains<'a> {
     pub(super) all: Vec<RelaxationChain>,
@@ -56,7 +56,7 @@ pub(super) struct RelaxationChains<'a> {
     labels_ids: CopyOnWrite<FxHashMap<(String, Arc<Labels>), usize>>,
     labels_index: CopyOnWrite<LabelsIndex>,
     ids: CopyOnWrite<FxHashMap<(ConstraintKey<'a>, usize), usize>>,
-    /// The namespaces that terms are about, by their own namespace and what they say.
+    /// The namespaces that affinity terms select, by own namespace and term.
     pub(super) namespaces: FxHashMap<AffinityNamespaces, BTreeSet<String>>,
     /// How many different shapes there are.
     pub(super) shape_count: u32,
@@ -64,7 +64,7 @@ pub(super) struct RelaxationChains<'a> {
 
 type AffinityNamespaces = (String, Vec<String>, Option<crate::selector::LabelSelector>);
 
-/// A spec by its constraints alone, and the spread constraints that are not its own.
+/// The constraints of a spec, with the spread constraints that replace its own.
 #[derive(Clone, Debug)]
 struct ConstraintKey<'a>(&'a PodSpec, Option<Vec<SpreadConstraint>>);
 
@@ -103,7 +103,7 @@ impl Hash for ConstraintKey<'_> {
 }
 
 impl<'a> RelaxationChains<'a> {
-    /// The number of a namespace with these labels.
+    /// Returns the number of a namespace with these labels.
     pub(super) fn intern_labels(&mut self, namespace: &str, labels: Labels) -> usize {
         let key = (namespace.to_owned(), Arc::new(labels));
         if let Some(&labels_id) = self.labels_ids.get(&key) {
@@ -122,7 +122,9 @@ impl<'a> RelaxationChains<'a> {
         labels_id
     }
 
-    /// Direct groups that count the pods of a `who`. Groups that appeared since are looked at now.
+    /// Returns the direct groups that count pods with these labels.
+    ///
+    /// Groups that were created since the last call are checked now.
     pub(super) fn counting_groups(
         &mut self,
         labels_id: usize,
@@ -132,7 +134,7 @@ impl<'a> RelaxationChains<'a> {
         &self.namespaced_labels[labels_id].counting_groups
     }
 
-    /// Inverse groups of the question that keep the pods of a `who` away, in order.
+    /// Returns the inverse groups of the request that keep these pods away, in order.
     fn excluding_groups(&mut self, labels_id: usize, topology: &Topology<'_>) -> Vec<GroupId> {
         self.update_matching_groups(labels_id, topology);
         let groups = self.namespaced_labels[labels_id].excluding_groups.iter().copied();
@@ -140,26 +142,22 @@ impl<'a> RelaxationChains<'a> {
     }
 
     fn update_matching_groups(&mut self, labels_id: usize, topology: &Topology<'_>) {
-        let labels_id = &mut self.namespaced_labels[labels_id];
-        if labels_id.checked_group_count < topology.len() {
+        let entry = &mut self.namespaced_labels[labels_id];
+        if entry.checked_group_count < topology.len() {
             for id in topology.groups_selecting(
-                &labels_id.namespace,
-                &labels_id.labels,
-                labels_id.checked_group_count,
+                &entry.namespace,
+                &entry.labels,
+                entry.checked_group_count,
             ) {
                 let is_inverse = topology.group(id).identity.is_inverse;
-                if is_inverse {
-                    &mut labels_id.excluding_groups
-                } else {
-                    &mut labels_id.counting_groups
-                }
-                .push(id);
+                if is_inverse { &mut entry.excluding_groups } else { &mut entry.counting_groups }
+                    .push(id);
             }
-            labels_id.checked_group_count = topology.len();
+            entry.checked_group_count = topology.len();
         }
     }
 
-    /// Everybody whom a group counts.
+    /// Returns the numbers of all labels that a direct group counts.
     pub(super) fn labels_counted_by(&self, identity: &GroupIdentity) -> Vec<usize> {
         let found =
             self.labels_index.selected_by(identity).into_iter().map(|labels_id| labels_id as usize);
@@ -170,8 +168,9 @@ impl<'a> RelaxationChains<'a> {
         found.filter(counts).collect()
     }
 
-    /// The chain of a spec, with its spread constraints replaced if `spread` is given. Its groups
-    /// exist from now on; shapes are made when asked for.
+    /// Returns the chain of a spec, with its spread constraints replaced if `spread` is given.
+    ///
+    /// Its groups exist from now on; shapes are made on demand.
     pub(super) fn chain(
         &mut self,
         spec: &'a Arc<PodSpec>,
@@ -187,10 +186,10 @@ impl<'a> RelaxationChains<'a> {
         if let Some(spread) = key.0.1.as_ref().filter(|spread| **spread != spec.topology_spread) {
             Arc::make_mut(&mut solved).topology_spread.clone_from(spread);
         }
-        let mut feeds = self.inverse_groups(&spec.pod_anti_affinity, labels_id, context);
+        let mut inverse_groups = self.inverse_groups(&spec.pod_anti_affinity, labels_id, context);
         let mut seen = FxHashSet::default();
-        feeds.retain(|&id| seen.insert(id));
-        let first = self.groups_of(&solved, labels_id, context);
+        inverse_groups.retain(|&id| seen.insert(id));
+        let initial_groups = self.groups_of(&solved, labels_id, context);
         let chain = self.all.len();
         self.all.push(RelaxationChain {
             labels_id,
@@ -198,16 +197,17 @@ impl<'a> RelaxationChains<'a> {
             reached: (0, 0),
             tolerations: solved.tolerations.as_slice().into(),
             next: Some(solved),
-            inverse_groups: feeds.into(),
-            initial_groups: first.into(),
+            inverse_groups: inverse_groups.into(),
+            initial_groups: initial_groups.into(),
             relevant_groups: BTreeSet::new(),
         });
         self.ids.insert(key, chain);
         chain
     }
 
-    /// The shape after so many steps of relaxation, or none if there are fewer. Shapes before it
-    /// must have been asked for in the same question.
+    /// Returns the shape after `step` relaxations, or none if there are fewer.
+    ///
+    /// The same request must have used the shapes before it.
     pub(super) fn shape(
         &mut self,
         chain: usize,
@@ -216,7 +216,7 @@ impl<'a> RelaxationChains<'a> {
     ) -> Option<Arc<PodShape>> {
         let labels_id = self.all[chain].labels_id;
         if let Some(known) = self.all[chain].shapes.get(step).cloned() {
-            // Other pods may be asked for by now, whose anti-affinity keeps these away.
+            // This request may contain other pods, whose anti-affinity keeps these away.
             let others = self.excluding_groups(labels_id, context.topology);
             if known.excluding_groups == others {
                 return Some(known);
@@ -236,7 +236,9 @@ impl<'a> RelaxationChains<'a> {
         Some(shape)
     }
 
-    /// Puts a shape in its place. One that is as the one before becomes that one.
+    /// Stores the shape of a step.
+    ///
+    /// If it equals the shape of the step before, the two steps share one.
     fn store_shape(&mut self, chain: usize, step: usize, shape: PodShape) -> Arc<PodShape> {
         let chain = &mut self.all[chain];
         chain.relevant_groups.extend(shape.label_groups.iter().map(|over| over.group));

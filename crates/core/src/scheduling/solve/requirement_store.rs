@@ -1,9 +1,9 @@
-//! Requirement sets by number, with every answer about them remembered.
+//! Stores requirement sets by number, and remembers every result about them.
 //!
-//! A solve asks the same few questions about the same few sets again and again: may a pod that
-//! wants `arch In [arm64]` join a NodeClaim in zone a? The plain algebra of
-//! [`requirement`](crate::requirement) answers each question once, on strings; from then on the
-//! answer is one look-up by two numbers. So there is no second algebra that could disagree with the
+//! A solve checks the same few sets against each other again and again: may a pod that requires
+//! `arch In [arm64]` join a NodeClaim in zone a? The plain algebra of
+//! [`requirement`](crate::requirement) calculates each result once, on strings; from then on the
+//! result is one look-up by two numbers. So there is no second algebra that could disagree with the
 //! first.
 
 use rustc_hash::FxHashMap;
@@ -24,15 +24,16 @@ pub(super) struct ReqId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct SetId(u32);
 
-/// A set of requirements with the one on the hostname apart, which would make every node's set its
-/// own.
+/// A set of requirements, with the requirement on the hostname apart.
+///
+/// With the hostname in it, every node would have a set of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SplitRequirements {
     pub(super) set: SetId,
     pub(super) host: Option<ReqId>,
 }
 
-/// Whether labels that the node side does not define may be asked for.
+/// Which labels may be required that the node side does not define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum UndefinedLabels {
     /// The well-known ones: templates, NodeClaims and offerings.
@@ -146,7 +147,7 @@ impl<'a> RequirementStore<'a> {
         id
     }
 
-    /// The number of a set, its hostname apart.
+    /// Returns the number of a set, with the hostname apart.
     pub(super) fn split(&mut self, requirements: &Requirements) -> SplitRequirements {
         let mut host = None;
         let mut members = Vec::with_capacity(requirements.len());
@@ -161,7 +162,7 @@ impl<'a> RequirementStore<'a> {
         SplitRequirements { set: self.set_of(members.into()), host }
     }
 
-    /// The number of a set with the hostname in it.
+    /// Returns the number of a set with the hostname in it.
     pub(super) fn intern_with_hostname(&mut self, requirements: &Requirements) -> SetId {
         let members: Vec<_> = requirements.iter().map(|one| self.requirement(one)).collect();
         self.set_of(members.into())
@@ -192,7 +193,7 @@ impl<'a> RequirementStore<'a> {
         id
     }
 
-    /// Whether two requirements on one key leave a value, or both allow absence.
+    /// Returns whether two requirements on one key leave a value, or both allow absence.
     pub(super) fn agree(&mut self, a: ReqId, b: ReqId) -> bool {
         if a == b {
             return true;
@@ -245,7 +246,7 @@ impl<'a> RequirementStore<'a> {
         id
     }
 
-    /// Whether the node side `a` can give what `b` asks.
+    /// Returns whether the node side `a` meets the requirements `b`.
     pub(super) fn compatible(&mut self, a: SetId, b: SetId, undefined: UndefinedLabels) -> bool {
         if b == Self::EMPTY {
             return true;
@@ -268,8 +269,9 @@ impl<'a> RequirementStore<'a> {
         answer
     }
 
-    /// Whether a set asks for a label that is not well known. A NodeClaim may come to define it
-    /// through another pod's NotIn.
+    /// Returns whether a set requires a label that is not well known.
+    ///
+    /// A NodeClaim may get such a label through another pod's NotIn.
     pub(super) fn requires_custom_label(&self, set: SetId) -> bool {
         self.members(set).iter().any(|&id| {
             let key = self.key_of(id);
@@ -277,12 +279,12 @@ impl<'a> RequirementStore<'a> {
         })
     }
 
-    /// The narrowed set of a NodeClaim, if it can give what `b` asks.
+    /// Returns the set `a` of a NodeClaim narrowed by `b`, if it meets `b`.
     pub(super) fn narrow(&mut self, a: SetId, b: SetId) -> Option<SetId> {
         self.compatible(a, b, UndefinedLabels::WellKnown).then(|| self.join(a, b))
     }
 
-    /// The same for one requirement.
+    /// Returns the set `a` of a NodeClaim narrowed by a requirement, if it meets it.
     pub(super) fn narrow_by(&mut self, a: SetId, by: ReqId) -> Option<SetId> {
         let key = self.key_of(by);
         let may = match self.find(a, key) {

@@ -1,4 +1,4 @@
-//! Reserved capacity that NodeClaims of this solve hold (spec 20 §3.14, spec 45 §11.1).
+//! Tracks the reserved capacity that NodeClaims of a solve hold (spec 20 §3.14, spec 45 §11.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,21 +6,21 @@ use super::input::SolverInput;
 use crate::rejection::ReservedOfferingRejection;
 use crate::scheduling::ReservedMode;
 
-/// What is left of each reservation, and who holds what.
+/// The remaining slots of each reservation, and the NodeClaims that hold slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reservations {
-    /// Slots that the cloud says are free.
+    /// Slots that are free according to the catalog.
     capacity: BTreeMap<String, i64>,
-    /// Slots that this solve adds.
+    /// Slots that the request adds.
     credits: BTreeMap<String, u32>,
     left: BTreeMap<String, i64>,
     held: BTreeMap<usize, BTreeSet<String>>,
 }
 
-/// What a placement finds among its compatible offerings.
+/// The compatible offerings that a placement has found.
 #[derive(Debug, Default)]
 pub(super) struct FoundOfferings {
-    /// Reservations that can be had.
+    /// Reservations with a slot for the placement.
     pub(super) reservable: BTreeSet<String>,
     has_real: bool,
     has_full: bool,
@@ -51,7 +51,7 @@ impl Reservations {
         reservations
     }
 
-    /// Nobody holds anything, and these slots are free beside those that the cloud knows of.
+    /// Releases all reservations, and adds these slots to the free ones.
     pub(super) fn reset(&mut self, credits: &BTreeMap<String, u32>) {
         self.held.clear();
         self.left.clone_from(&self.capacity);
@@ -63,8 +63,10 @@ impl Reservations {
         }
     }
 
-    /// Looks at one available, compatible offering of a placement on `claim`, none for a new one: the reservation's id
-    /// and capacity, none for an offering that is not reserved.
+    /// Adds one available, compatible offering to the found ones.
+    ///
+    /// `claim` is none for a new NodeClaim. `reserved` is the reservation's id and capacity, none
+    /// for an offering that is not reserved.
     pub(super) fn inspect_offering(
         &self,
         found: &mut FoundOfferings,
@@ -91,7 +93,7 @@ impl Reservations {
         held.is_some_and(|held| held.contains(id))
     }
 
-    /// Whether the placement may go on with what it found.
+    /// Checks whether the placement may use the offerings that it found.
     pub(super) fn check(
         &self,
         found: &FoundOfferings,
@@ -117,7 +119,7 @@ impl Reservations {
         Ok(())
     }
 
-    /// The claim holds exactly these from now on.
+    /// Makes a NodeClaim hold exactly these reservations.
     pub(super) fn hold(&mut self, claim: usize, wanted: BTreeSet<String>) {
         let held = self.held.entry(claim).or_default();
         if *held == wanted {
@@ -132,7 +134,7 @@ impl Reservations {
         *held = wanted;
     }
 
-    /// What a claim holds, sorted.
+    /// Returns the reservations that a NodeClaim holds, sorted.
     pub(super) fn held_by(&self, claim: usize) -> Vec<String> {
         self.held.get(&claim).into_iter().flatten().cloned().collect()
     }

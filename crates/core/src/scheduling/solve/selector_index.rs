@@ -1,10 +1,10 @@
-//! Who selects whom, without asking everybody.
+//! Finds the groups that may select a pod, and the pods that a group may select.
 //!
-//! Twenty thousand pods that each spread by a label of their own are as many groups as pods: to hold
-//! each pod against each group took half a minute, and takes half a second this way. Nearly every
-//! selector names a value of some label, so one such label leads from a pod to the few groups that
-//! may select it, and from a group to the few pods that it may select. What is found is then held
-//! against the whole selector.
+//! Twenty thousand pods that each spread by a label of their own are as many groups as pods: to
+//! compare each pod with each group took half a minute, and takes half a second this way. Nearly
+//! every selector names a value of some label, so one such label leads from a pod to the few groups
+//! that may select it, and from a group to the few pods that it may select. The caller then checks
+//! the whole selector.
 
 use rustc_hash::FxHashMap;
 
@@ -14,10 +14,10 @@ use crate::selector::{Condition, LabelSelector, Labels, Selector};
 /// Numbers by label key and value.
 type ByLabel = FxHashMap<String, FxHashMap<String, Vec<u32>>>;
 
-/// Groups, to be found by the labels of pods.
+/// Topology groups, indexed by the labels that their selectors name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupIndex {
-    /// By namespace; those that are about several stand under the empty name.
+    /// By namespace; groups of several namespaces are under the empty name.
     namespaces: FxHashMap<String, Groups>,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct GroupIndex {
 #[derive(Clone, Debug, Default)]
 struct Groups {
     by_label: ByLabel,
-    /// Those whose selectors name no value.
+    /// Groups whose selectors name no value.
     others: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ impl GroupIndex {
         }
     }
 
-    /// Groups from number `from` on that may select pods with these labels, in order.
+    /// Returns groups from number `from` on that may select these labels, in order.
     pub(super) fn groups_for_labels(
         &self,
         namespace: &str,
@@ -70,13 +70,13 @@ impl GroupIndex {
             }
         }
         found.sort_unstable();
-        // A namespace without a name is looked at twice.
+        // The empty namespace is read twice.
         found.dedup();
         found
     }
 }
 
-/// Pods by namespace and labels, to be found by groups.
+/// Namespaces and labels of pods, indexed for the selectors of groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LabelsIndex {
     namespaces: FxHashMap<String, Members>,
@@ -98,7 +98,7 @@ impl LabelsIndex {
         }
     }
 
-    /// Those that a group may select.
+    /// Returns the numbers of the labels that a group may select.
     pub(super) fn selected_by(&self, identity: &GroupIdentity) -> Vec<u32> {
         let Selector::Matching(selector) = &identity.selector else { return Vec::new() };
         let mut found = Vec::new();
@@ -119,8 +119,9 @@ fn list<'l>(by_label: &'l ByLabel, key: &str, value: &str) -> &'l [u32] {
     by_label.get(key).and_then(|by_value| by_value.get(value)).map_or(&[], Vec::as_slice)
 }
 
-/// The label that a selector names with the least to look at behind its values. Each pod has one
-/// value of it at most, so nothing is found twice.
+/// Returns the label of a selector whose values have the fewest entries.
+///
+/// Each pod has at most one value of it, so nothing is found twice.
 fn anchor(
     selector: &LabelSelector,
     count: impl Fn(&str, &str) -> usize,

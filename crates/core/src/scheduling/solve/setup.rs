@@ -1,4 +1,4 @@
-//! Everything that is worked out before the first pod is tried (spec 20 §3.1).
+//! Prepares a solver before the first pod is tried (spec 20 §3.1).
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,23 +35,23 @@ use crate::snapshot::Snapshot;
 use crate::taint::TaintEffect;
 
 impl<'a> Solver<'a> {
-    /// A solver for a snapshot. No question is asked yet.
+    /// Returns a solver for a snapshot, without a request.
     pub(super) fn new(
         (snapshot, catalog): (&'a Snapshot, &'a Catalog),
         options: &'a Options,
-        purpose: SolveMode<'_>,
+        mode: SolveMode<'_>,
         sizes: ListSizes,
     ) -> Self {
         let mut store = RequirementStore::new(&catalog.well_known);
-        let input = SolverInput::new(snapshot, catalog, options, purpose, &mut store);
+        let input = SolverInput::new(snapshot, catalog, options, mode, &mut store);
         let columns = columns(&input);
         let keys = selector_keys(&input);
         let mut topology = Topology::new(&input, keys.as_ref());
         let hosts: Vec<usize> =
             input.nodes.iter().map(|node| topology.host(&node.hostname)).collect();
         let mut daemons = ExpectedDaemons::new(&input, &mut store);
-        let making = (&mut daemons, &mut store);
-        let existing = ExistingNodes::new(&input, sizes, &columns, &hosts, making);
+        let context = (&mut daemons, &mut store);
+        let existing = ExistingNodes::new(&input, sizes, &columns, &hosts, context);
         let reservations = Reservations::new(&input);
         let tolerate_prefer_no_schedule = input
             .pools
@@ -120,13 +120,13 @@ impl<'a> Solver<'a> {
                 self.types.push(InstanceTypeIndex::new(list, &self.columns, &mut self.store));
                 self.types.len() - 1
             });
-            // Validation refuses NodePools that name a hostname; here it is left out.
+            // Validation rejects NodePools that name a hostname; here it is left out.
             let requirements = Template::requirements(pool, &self.input);
             let set = self.store.split(&requirements).set;
             let variants =
                 self.types[types].compatible_types(set, &mut self.store).variants.clone();
             let used = used_by_pool(&self.input, &pool.name);
-            let mut making = TemplateContext {
+            let mut context = TemplateContext {
                 input: &self.input,
                 columns: &self.columns,
                 store: &mut self.store,
@@ -134,7 +134,7 @@ impl<'a> Solver<'a> {
                 taints_id,
             };
             let template =
-                Template::new((pool, pool_id), (set, types, variants.clone()), used, &mut making);
+                Template::new((pool, pool_id), (set, types, variants.clone()), used, &mut context);
             self.templates.push(template);
             let lacks =
                 !self.lacking_min_values(set, &variants, self.templates.len() - 1).is_empty()
@@ -166,8 +166,9 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// By term of the required anti-affinity of a bound pod, the group that counts it, and the
-    /// labels that say where. Replicas share their spec, and with it the groups of their terms.
+    /// Returns the groups of a bound pod's required anti-affinity, and its node's labels.
+    ///
+    /// Replicas share their spec, and with it the groups of their terms.
     pub(super) fn inverse_of_bound(
         &mut self,
         pod: &'a Pod,
@@ -181,14 +182,14 @@ impl<'a> Solver<'a> {
             return Some((known.clone(), &object.labels));
         }
         let labels_id = self.chains.intern_labels(&pod.namespace, Labels::new());
-        let (chains, mut making) = self.shape_context();
-        let groups = chains.inverse_groups(&pod.spec.pod_anti_affinity, labels_id, &mut making);
+        let (chains, mut context) = self.shape_context();
+        let groups = chains.inverse_groups(&pod.spec.pod_anti_affinity, labels_id, &mut context);
         let groups: Arc<[GroupId]> = groups.into();
         self.class_index.inverse.insert(key, groups.clone());
         Some((groups, &object.labels))
     }
 
-    /// The class of a pod, found or made.
+    /// Returns the class of a pod, and creates it if it is new.
     pub(super) fn find_or_create_class(&mut self, id: PodId) -> u32 {
         if let Some(class) = self.class_of[id.index()] {
             return class;
@@ -205,7 +206,7 @@ impl<'a> Solver<'a> {
         let controller = pod.controller.as_ref().filter(|_| has_defaults);
         let parts = (Arc::as_ptr(&pod.spec).addr(), Arc::as_ptr(&pod.labels).addr());
         let address = (parts, pod.namespace.as_str(), is_exempt, controller);
-        // Replicas share spec and labels, so most are told apart by address alone.
+        // Replicas share spec and labels, so the address alone identifies most classes.
         let is_plain = pod.volume_claims.is_empty();
         if is_plain && let Some(&class) = self.class_index.by_address.get(&address) {
             return class;
@@ -213,8 +214,8 @@ impl<'a> Solver<'a> {
         let spread = has_defaults.then(|| self.class_index.default_spread.spread_constraints(pod));
         let labels = labels_used_by_selectors(&pod.labels, self.class_index.keys.as_deref());
         let labels_id = self.chains.intern_labels(&pod.namespace, labels);
-        let (chains, mut making) = self.shape_context();
-        let chain = chains.chain(&pod.spec, spread, labels_id, &mut making);
+        let (chains, mut context) = self.shape_context();
+        let chain = chains.chain(&pod.spec, spread, labels_id, &mut context);
         let key = ClassKey {
             chain,
             requests: &pod.spec.requests,
@@ -239,25 +240,26 @@ impl<'a> Solver<'a> {
     fn new_class(&mut self, pod: &'a Pod, chain: usize, is_exempt: bool) -> u32 {
         let spec = &*pod.spec;
         let volumes = &self.input.snapshot.volumes;
-        let mut refusal = None;
-        let mut alternatives = Vec::new();
+        let mut rejection = None;
+        let mut volume_topologies = Vec::new();
         let mut attachments = crate::volume::Attachments::new();
         if !pod.volume_claims.is_empty() {
             match (volumes.node_requirement_alternatives(pod), volumes.attachments(pod)) {
                 (Ok(places), Ok(attached)) => {
-                    alternatives = places.iter().map(|place| self.store.split(place)).collect();
+                    volume_topologies =
+                        places.iter().map(|place| self.store.split(place)).collect();
                     attachments = attached;
                 }
-                (Err(text), _) | (_, Err(text)) => refusal = Some(PodRejection::Volumes(text)),
+                (Err(text), _) | (_, Err(text)) => rejection = Some(PodRejection::Volumes(text)),
             }
         }
         let mut devices = Vec::new();
         if spec.requests_dynamic_resources {
             let claims = &spec.resource_claims;
             match self.allocator.as_ref().map(|own| own.resolve(&pod.namespace, claims)) {
-                None => refusal = Some(PodRejection::DynamicResourcesIgnored),
+                None => rejection = Some(PodRejection::DynamicResourcesIgnored),
                 Some(Ok(claims)) => devices = claims,
-                Some(Err(text)) => refusal = Some(PodRejection::DynamicResources(text)),
+                Some(Err(text)) => rejection = Some(PodRejection::DynamicResources(text)),
             }
         }
         self.classes.push(PodClass {
@@ -265,10 +267,10 @@ impl<'a> Solver<'a> {
             requests: self.columns.amounts(&spec.requests),
             plain_requests: &spec.requests,
             ports: &spec.host_ports,
-            volume_topologies: alternatives,
+            volume_topologies,
             attachments,
             devices,
-            rejection: refusal.map(Arc::new),
+            rejection: rejection.map(Arc::new),
             is_exempt,
             failure: None,
         });
@@ -276,10 +278,10 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// Classes that exist already, and what making them needs.
+/// Finds the class of a pod, and has the data to create new classes.
 #[derive(Clone, Debug)]
 pub(super) struct PodClassIndex<'a> {
-    /// Label keys that selectors ask about; none if that is not known.
+    /// Label keys that selectors use; none if they are unknown.
     keys: Option<Arc<BTreeSet<&'a str>>>,
     default_spread: Arc<DefaultSpread<'a>>,
     by_address: CopyOnWrite<FxHashMap<PodPointers<'a>, u32>>,
@@ -291,11 +293,13 @@ pub(super) struct PodClassIndex<'a> {
 /// By the address of a spec and a namespace.
 type InverseGroups<'a> = FxHashMap<(usize, &'a str), Arc<[GroupId]>>;
 
-/// What tells most pods apart at a glance: spec and labels, namespace, whether they may always move,
-/// and the controller if defaults are deduced from it.
+/// Identifies most pods by the addresses of spec and labels.
+///
+/// With the namespace, whether they may always move, and the controller if default spread
+/// constraints are deduced from it.
 type PodPointers<'a> = ((usize, usize), &'a str, bool, Option<&'a ControllerRef>);
 
-/// What tells classes apart.
+/// Everything by which classes differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClassKey<'a> {
     chain: usize,
@@ -306,7 +310,7 @@ struct ClassKey<'a> {
     is_exempt: bool,
 }
 
-/// Resources that can make a difference.
+/// Returns the resources that the solve considers.
 fn columns(input: &SolverInput<'_>) -> ResourceColumns {
     let mut columns = ResourceColumns::default();
     let mut seen: FxHashSet<*const PodSpec> = FxHashSet::default();
@@ -323,8 +327,9 @@ fn columns(input: &SolverInput<'_>) -> ResourceColumns {
     columns
 }
 
-/// Label keys that some selector asks about; none if that cannot be told beforehand, since default
-/// constraints bring selectors of their own.
+/// Returns the label keys that selectors use.
+///
+/// None with default spread constraints, whose selectors are not known beforehand.
 fn selector_keys<'a>(input: &SolverInput<'a>) -> Option<BTreeSet<&'a str>> {
     if !input.options.default_spread.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! What a pod asks for at one step of its relaxation, worked out once for all pods alike.
+//! The constraints of a pod at one step of its relaxation, calculated once for all pods alike.
 
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
@@ -17,38 +17,38 @@ use crate::scheduling::PreferencePolicy;
 use crate::selector::{Condition, Expression, Selector};
 use crate::taint::{Toleration, untolerated_taints};
 
-/// The constraints of a pod, everything but its size, ports and volumes.
+/// The constraints of a pod: everything but resources, ports and volumes.
 #[derive(Clone, Debug)]
 pub(super) struct PodShape {
-    /// Its number. Shapes that differ in groups of others alone may have the same.
+    /// Its number. Shapes that differ only in excluding groups may have the same.
     pub(super) number: u32,
     /// Node selector and affinity, preferences included.
     pub(super) all: SplitRequirements,
-    /// The same without preferences: what topology counting goes by.
+    /// The same without preferences: topology groups count by these.
     pub(super) strict: SplitRequirements,
     pub(super) tolerations: Arc<[Toleration]>,
     /// The pod's own topology groups, in the order of its constraints.
     pub(super) owned: Vec<GroupId>,
-    /// Groups of others that keep it away.
+    /// Groups of other pods' anti-affinity that keep it away.
     pub(super) excluding_groups: Vec<GroupId>,
-    /// Its own groups and those of others that keep it away, with what the solve asks them.
+    /// Its own and its excluding groups over labels, with the pod's part in each.
     pub(super) label_groups: Vec<LabelGroup>,
     pub(super) host_groups: Vec<HostGroup>,
     /// By template: whether its taints are tolerated.
     pub(super) tolerates: Vec<bool>,
 }
 
-/// A group over the values of a label.
+/// A topology group over the values of a label, as a shape uses it.
 #[derive(Clone, Debug)]
 pub(super) struct LabelGroup {
     pub(super) group: GroupId,
     pub(super) domains: usize,
     pub(super) selects_pod: bool,
-    /// What the pod's strict requirements say about the key.
+    /// The pod's strict requirement on the key.
     pub(super) pod: Option<ReqId>,
 }
 
-/// A group over hostnames.
+/// A topology group over hostnames, as a shape uses it.
 #[derive(Clone, Debug)]
 pub(super) struct HostGroup {
     pub(super) group: GroupId,
@@ -57,7 +57,7 @@ pub(super) struct HostGroup {
     pub(super) limit: Option<i64>,
 }
 
-/// What making shapes needs of the solve.
+/// The parts of the solver that are needed to make shapes.
 pub(super) struct ShapeContext<'s, 'a> {
     pub(super) input: &'s SolverInput<'a>,
     pub(super) store: &'s mut RequirementStore<'a>,
@@ -68,7 +68,7 @@ pub(super) struct ShapeContext<'s, 'a> {
 }
 
 impl RelaxationChains<'_> {
-    /// By term of required anti-affinity, the group by which it keeps other pods away.
+    /// Returns the inverse group of each term of required anti-affinity.
     pub(super) fn inverse_groups(
         &mut self,
         terms: &[AffinityTerm],
@@ -123,41 +123,36 @@ impl RelaxationChains<'_> {
         self.with_excluding_groups(&bare, labels_id, others, context)
     }
 
-    /// The shape with these groups of others that keep it away.
+    /// Returns the shape with these excluding groups.
     pub(super) fn with_excluding_groups(
         &self,
         shape: &PodShape,
         labels_id: usize,
-        others: Vec<GroupId>,
+        excluding_groups: Vec<GroupId>,
         context: &ShapeContext<'_, '_>,
     ) -> PodShape {
         let ShapeContext { store, topology, .. } = context;
         let NamespacedLabels { namespace, labels, .. } = &self.namespaced_labels[labels_id];
-        let (mut over_labels, mut over_hosts) = (Vec::new(), Vec::new());
-        for &id in shape.owned.iter().chain(&others) {
+        let (mut label_groups, mut host_groups) = (Vec::new(), Vec::new());
+        for &id in shape.owned.iter().chain(&excluding_groups) {
             let group = topology.group(id);
             let selects_pod = group.identity.selects(namespace, labels);
             match group.domain_kind {
                 DomainKind::Host => {
                     let limit = group.host_limit(selects_pod);
-                    over_hosts.push(HostGroup { group: id, selects_pod, limit });
+                    host_groups.push(HostGroup { group: id, selects_pod, limit });
                 }
                 DomainKind::Label(domains) => {
                     let key = topology.domains[domains].key;
                     let pod = store.find(shape.strict.set, key);
-                    over_labels.push(LabelGroup { group: id, domains, selects_pod, pod });
+                    label_groups.push(LabelGroup { group: id, domains, selects_pod, pod });
                 }
             }
         }
-        PodShape {
-            excluding_groups: others,
-            label_groups: over_labels,
-            host_groups: over_hosts,
-            ..shape.clone()
-        }
+        PodShape { excluding_groups, label_groups, host_groups, ..shape.clone() }
     }
 
-    /// The pod's own groups, found or made.
+    /// Returns the pod's own groups, and creates those that are new.
     pub(super) fn groups_of(
         &mut self,
         spec: &PodSpec,
@@ -260,7 +255,7 @@ impl RelaxationChains<'_> {
 }
 
 impl PodShape {
-    /// Whether another step of relaxation left everything as it is.
+    /// Returns whether a step of relaxation left the constraints unchanged.
     pub(super) fn same_as(&self, other: &Self) -> bool {
         self.all == other.all
             && self.strict == other.strict
@@ -276,7 +271,7 @@ fn find_or_create(identity: GroupIdentity, context: &mut ShapeContext<'_, '_>) -
     }
 }
 
-/// Node selector and the first required term (spec 20 §1.7).
+/// Returns the node selector with the first required term (spec 20 §1.7).
 pub(super) fn strict_requirements(spec: &PodSpec) -> Requirements {
     let mut requirements = spec.node_selector.clone();
     if let Some(term) = spec.node_affinity.first() {
@@ -285,7 +280,7 @@ pub(super) fn strict_requirements(spec: &PodSpec) -> Requirements {
     requirements
 }
 
-/// The preferred term that is tried: the heaviest, the first of equals.
+/// Returns the preferred term that is tried: the heaviest, the first of equals.
 fn heaviest(spec: &PodSpec) -> Option<&Requirements> {
     let heaviest = spec.preferred_node_affinity.iter().min_by_key(|term| Reverse(term.weight))?;
     Some(&heaviest.term)
@@ -305,7 +300,7 @@ fn filter_sets(spec: &PodSpec, store: &mut RequirementStore<'_>) -> Vec<SplitReq
         .collect()
 }
 
-/// The namespaces that a term is about (spec 20 §4.2).
+/// Returns the namespaces that a term selects (spec 20 §4.2).
 fn namespaces(own: &str, term: &AffinityTerm, input: &SolverInput<'_>) -> BTreeSet<String> {
     let listed = term.namespaces.iter().cloned();
     match &term.namespace_selector {

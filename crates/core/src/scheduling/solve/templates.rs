@@ -1,4 +1,4 @@
-//! NodePools as prototypes of NodeClaims, with their daemons and limits (spec 20 §3.2, §3.3, §3.13).
+//! Templates: NodePools with their daemons and limits (spec 20 §3.2, §3.3, §3.13).
 
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,7 @@ use crate::scheduling::limits::LimitRejection;
 use crate::snapshot::Pool;
 use crate::taint::{Taint, Toleration, untolerated_taints};
 
-/// A NodePool that can launch something.
+/// A NodePool that can launch something: what all its NodeClaims have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Template<'a> {
     pub(super) pool: &'a Pool,
@@ -26,16 +26,16 @@ pub(super) struct Template<'a> {
     pub(super) set: SetId,
     /// Position of its list of types.
     pub(super) types: usize,
-    /// What its own requirements leave.
+    /// Variants that its own requirements leave.
     pub(super) variants: BitSet,
     pub(super) groups: Vec<DaemonGroup>,
     pub(super) taints_id: u32,
-    /// Whether its own requirements ask for minValues; pods never do.
+    /// Whether its own requirements have minValues; those of pods never do.
     pub(super) has_min_values: bool,
-    /// What its nodes have, those of the question's nodes too.
+    /// The capacity of its nodes, excluded nodes included.
     used: Resources,
     limits: Limits,
-    /// The limits before the question changed them.
+    /// The limits before the request changed them.
     before: Option<Box<Limits>>,
 }
 
@@ -49,19 +49,19 @@ pub(super) struct DaemonGroup {
     pub(super) ports: Vec<HostPort>,
 }
 
-/// What a NodePool may still launch.
+/// The remaining limits of a NodePool.
 #[derive(Clone, Debug)]
 struct Limits {
     /// Columns that are limited.
     columns: Vec<usize>,
     left: Amounts,
     nodes: Option<i128>,
-    /// Variants within the limits; worked out anew after a change.
+    /// Variants within the limits; none after a change, until they are needed.
     within: Option<BitSet>,
 }
 
 impl<'a> Template<'a> {
-    /// The requirement set of a NodePool's NodeClaims.
+    /// Returns the requirements of a NodePool's NodeClaims.
     pub(super) fn requirements(pool: &Pool, input: &SolverInput<'_>) -> Requirements {
         let class = &pool.node_class;
         let class_label = format!("{}/{}", class.group, class.kind.to_lowercase());
@@ -112,7 +112,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Nodes of this capacity are gone until [`Self::roll_back`].
+    /// Releases the capacity of removed nodes until [`Self::roll_back`].
     pub(super) fn release_capacity(&mut self, capacity: &Resources, columns: &ResourceColumns) {
         if self.pool.limits.is_empty() {
             return;
@@ -123,14 +123,14 @@ impl<'a> Template<'a> {
         self.before.get_or_insert_with(|| Box::new(before));
     }
 
-    /// The limits as they were before the question.
+    /// Restores the limits before the request.
     pub(super) fn roll_back(&mut self) {
         if let Some(before) = self.before.take() {
             self.limits = *before;
         }
     }
 
-    /// Types that stay within the limits.
+    /// Returns the types that stay within the limits.
     pub(super) fn within_limits(
         &mut self,
         types: &InstanceTypeIndex,
@@ -156,7 +156,7 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Takes the largest amounts of the types that a new NodeClaim may become.
+    /// Subtracts the largest amounts of the types that a new NodeClaim may become.
     pub(super) fn reserve_limits(&mut self, variants: &BitSet, types: &InstanceTypeIndex) {
         let limits = &mut self.limits;
         if !limits.columns.is_empty() && self.before.is_none() {
@@ -169,14 +169,14 @@ impl<'a> Template<'a> {
         }
     }
 
-    /// Whether a type of this capacity is more than the limits leave.
+    /// Returns whether a type of this capacity exceeds the remaining limits.
     pub(super) fn exceeds_limits(&self, capacity: &Amounts) -> bool {
         let limits = &self.limits;
         limits.nodes.is_some_and(|nodes| nodes <= 0)
             || limits.columns.iter().any(|&column| capacity[column] > limits.left[column])
     }
 
-    /// What the daemons of a type take of a resource.
+    /// Returns how much of a resource the daemons of a type request.
     pub(super) fn overhead_of(&self, variant: usize, column: usize) -> i128 {
         match self.groups.as_slice() {
             [only] => only.amounts[column],
@@ -201,7 +201,7 @@ impl Limits {
     }
 }
 
-/// What making templates needs.
+/// The parts of the solver that are needed to make templates.
 pub(super) struct TemplateContext<'s, 'a> {
     pub(super) input: &'s SolverInput<'a>,
     pub(super) columns: &'s ResourceColumns,
@@ -210,7 +210,7 @@ pub(super) struct TemplateContext<'s, 'a> {
     pub(super) taints_id: u32,
 }
 
-/// Groups of types by the daemons that they get (spec 20 §3.3).
+/// Groups types by their daemons (spec 20 §3.3).
 fn daemon_groups(
     pool: &Pool,
     set: SetId,
@@ -252,14 +252,14 @@ fn daemon_groups(
     result
 }
 
-/// Whether a daemon runs in spite of taints. It does not mind PreferNoSchedule.
+/// Returns whether a daemon runs in spite of taints. PreferNoSchedule does not matter.
 pub(super) fn daemon_tolerates(daemon: &PodSpec, taints: &[Taint]) -> bool {
     let mut tolerations = daemon.tolerations.clone();
     tolerations.push(Toleration::prefer_no_schedule());
     untolerated_taints(taints, &tolerations).is_empty()
 }
 
-/// The requirement sets of a daemon, one per required term.
+/// Returns the requirement sets of a daemon, one per required term.
 pub(super) fn daemon_sets(daemon: &PodSpec) -> Vec<Requirements> {
     if daemon.node_affinity.is_empty() {
         return vec![daemon.node_selector.clone()];
@@ -283,7 +283,7 @@ fn variants_for(
     let mut variants = types.none();
     for requirements in daemon_sets(daemon) {
         let required = store.split(&requirements);
-        // A template has no hostname, so only its absence can be asked for.
+        // A template has no hostname, so a daemon can only require its absence.
         let host_suits = required.host.is_none_or(|host| store.get(host).allows_absence());
         if host_suits && store.compatible(set, required.set, UndefinedLabels::WellKnown) {
             variants.union_with(&types.meeting_all(required.set, store));

@@ -41,12 +41,12 @@ pub(super) struct Topology<'a> {
     /// By node: the hostname that its Node object is labelled with.
     raw_hosts: Arc<[Option<usize>]>,
     bound_pods: Arc<BoundPods<'a>>,
-    /// By topology key, worked out when a key is first used.
+    /// By topology key: the domains that NodePools offer, calculated on first use.
     pool_domains: FxHashMap<String, Arc<PoolDomains>>,
-    /// By position of domains, and whether taints matter not.
+    /// By position of domains, and whether taints are ignored.
     offered: FxHashMap<(usize, bool), OfferedDomains>,
-    /// How many domains groups learned of from their owners: pods that failed before may be tried
-    /// again (spec 20 Q9).
+    /// The number of domains that groups learned from their owners. After a new one, pods that
+    /// failed may be tried again (spec 20 Q9).
     pub(super) learned_domain_count: usize,
     filters: CopyOnWrite<FxHashMap<NodeFilter, u32>>,
     /// Whether a filter accepts a node.
@@ -57,18 +57,20 @@ pub(super) struct Topology<'a> {
     request: RequestState,
 }
 
-/// A node or NodeClaim as filters and counts see it.
+/// A node or NodeClaim as topology groups see it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TopologyNode<'a> {
     pub(super) set: SetId,
     /// None where the Node object has no such label.
     pub(super) hostname: Option<usize>,
-    /// Taints and their number, for the memory.
+    /// Taints, and their number for the cache.
     pub(super) taints: (&'a [Taint], u32),
 }
 
 impl<'a> Topology<'a> {
-    /// `keys` are the label keys that selectors ask about, if that is known.
+    /// Prepares the hosts and the bound pods.
+    ///
+    /// `keys` are the label keys that selectors use, if they are known.
     pub(super) fn new(input: &SolverInput<'a>, keys: Option<&BTreeSet<&str>>) -> Self {
         let mut topology = Self {
             groups: Vec::new(),
@@ -107,7 +109,7 @@ impl<'a> Topology<'a> {
         self.groups.len()
     }
 
-    /// The number of a hostname.
+    /// Returns the number of a hostname.
     pub(super) fn host(&mut self, name: &str) -> usize {
         if let Some(&host) = self.hosts.get(name) {
             return host;
@@ -122,7 +124,7 @@ impl<'a> Topology<'a> {
         &self.host_names[host]
     }
 
-    /// Groups from number `from` on that select pods with these labels, in order.
+    /// Returns groups from number `from` on that select these labels, in order.
     pub(super) fn groups_selecting(
         &self,
         namespace: &str,
@@ -133,25 +135,25 @@ impl<'a> Topology<'a> {
         self.selectors.groups_for_labels(namespace, labels, from).into_iter().filter(selects)
     }
 
-    /// The group of a constraint, if it exists.
+    /// Returns the group of a constraint, if it exists.
     pub(super) fn find(&self, identity: &GroupIdentity) -> Option<GroupId> {
         self.ids.get(identity).copied()
     }
 
-    /// Makes a group with its domains and the counts of bound pods.
+    /// Creates a group with its domains and the counts of bound pods.
     pub(super) fn create(
         &mut self,
         identity: GroupIdentity,
         input: &SolverInput<'a>,
         store: &mut RequirementStore<'_>,
     ) -> GroupId {
-        let place = match identity.key.as_str() {
+        let domain_kind = match identity.key.as_str() {
             HOSTNAME => DomainKind::Host,
             key => DomainKind::Label(self.domains_of(key, store)),
         };
         let id = GroupId(number(self.groups.len()));
         self.selectors.insert(id, &identity);
-        let mut group = TopologyGroup::new(identity, place);
+        let mut group = TopologyGroup::new(identity, domain_kind);
         self.ids.insert(group.identity.clone(), id);
         group.filter = group.identity.filter.as_ref().map(|filter| {
             let next = number(self.filters.len());
@@ -165,7 +167,7 @@ impl<'a> Topology<'a> {
         id
     }
 
-    /// A group that is there whatever is asked.
+    /// Makes a group part of every request.
     pub(super) fn mark_permanent(&mut self, id: GroupId) {
         self.groups[id.0 as usize].is_permanent = true;
     }
@@ -180,7 +182,7 @@ impl<'a> Topology<'a> {
         position
     }
 
-    /// Pods that run already.
+    /// Counts the bound pods that a group selects.
     fn count_bound(
         &mut self,
         id: GroupId,
@@ -201,7 +203,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Where a group counts the bound pods of a node, if it does.
+    /// Returns the domain in which a group counts the bound pods of a node.
     fn domain_of_bound(
         &mut self,
         id: GroupId,
@@ -224,7 +226,7 @@ impl<'a> Topology<'a> {
         self.accepts(id, &self.object_node(index, raw), store).then_some(domain)
     }
 
-    /// A node by the labels and taints of its Node object.
+    /// Returns a node with the labels and taints of its Node object.
     fn object_node(&self, index: usize, raw: &ObjectFacts<'a>) -> TopologyNode<'a> {
         let hostname = self.raw_hosts[index];
         TopologyNode { set: raw.set, hostname, taints: (raw.taints, raw.taints_id) }
@@ -246,7 +248,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// Whether the filter of a group lets a node count.
+    /// Returns whether the filter of a group lets a node count.
     pub(super) fn accepts(
         &mut self,
         id: GroupId,
@@ -300,7 +302,7 @@ impl<'a> Topology<'a> {
         self.note(Change::Counted(id, domain));
     }
 
-    /// Where a pod may go as a group over a label sees it.
+    /// Returns the domains where a group over a label lets a pod go.
     pub(super) fn feasible(
         &mut self,
         id: GroupId,
@@ -314,7 +316,7 @@ impl<'a> Topology<'a> {
         Some(group.feasible(&mut self.domains[position], present, selects_pod, pod, store))
     }
 
-    /// Whether the first pod of a hostname affinity may start it anywhere.
+    /// Returns whether the first pod of a hostname affinity may start it anywhere.
     pub(super) fn host_bootstrap(&self, id: GroupId, pod: Option<&Requirement>) -> bool {
         let group = self.group(id);
         group.is_unoccupied()

@@ -1,4 +1,4 @@
-//! Topology groups: constraints that pods share, and the counts they look at (spec 20 §4).
+//! Topology groups: constraints that pods share, and their counts of pods (spec 20 §4).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,15 +11,18 @@ use crate::rejection::TopologyKind;
 use crate::selector::{Labels, Selector};
 use crate::taint::Toleration;
 
-/// A topology group of this solve.
+/// The number of a topology group of this solve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct GroupId(pub(super) u32);
 
-/// What makes two constraints one group. Everything that the group looks at is in here, so that a
-/// group never serves a pod by another pod's rules (spec 20 Q1, Q2).
+/// The constraint by which pods share a topology group.
+///
+/// Everything that the group depends on is in here, so that a group never serves a pod by another
+/// pod's rules (spec 20 Q1, Q2).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct GroupIdentity {
-    /// Anti-affinity of others that keeps pods away, as opposed to a pod's own constraint.
+    /// Whether it is other pods' anti-affinity that keeps pods away, and not a pod's own
+    /// constraint.
     pub(super) is_inverse: bool,
     pub(super) kind: TopologyKind,
     pub(super) key: String,
@@ -30,7 +33,7 @@ pub(super) struct GroupIdentity {
     pub(super) filter: Option<NodeFilter>,
 }
 
-/// Which nodes count for a spread constraint (spec 20 §4.3).
+/// The nodes that count for a spread constraint (spec 20 §4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeFilter {
     /// One of these must be met, if node affinity is honoured.
@@ -41,41 +44,41 @@ pub(super) struct NodeFilter {
 }
 
 impl GroupIdentity {
-    /// Whether the group is about a pod with these labels.
+    /// Returns whether the group selects pods with these labels.
     pub(super) fn selects(&self, namespace: &str, labels: &Labels) -> bool {
         self.namespaces.contains(namespace) && self.selector.matches(labels)
     }
 
-    /// Whether domains are taken from all NodePools, tolerated or not.
+    /// Returns whether domains come from all NodePools, tolerated or not.
     pub(super) fn takes_all_domains(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| !filter.honors_taints)
     }
 }
 
-/// A group and its counts.
+/// A topology group with its counts of pods.
 ///
 /// The domains that it knows are those with pods, those that NodePools offer to its owners, and
-/// those where nodes are. For hostnames this is not kept: every node is a domain.
+/// those with nodes. For hostnames this is not stored: every node is a domain.
 #[derive(Clone, Debug)]
 pub(super) struct TopologyGroup {
     pub(super) identity: Arc<GroupIdentity>,
     pub(super) domain_kind: DomainKind,
     /// The number of its filter; none without one.
     pub(super) filter: Option<u32>,
-    /// Where nodes are that it lets count, as a position; none if it does not look.
+    /// The position of the nodes that it counts; none if it counts no nodes.
     pub(super) presence: Option<usize>,
-    /// Whether bound pods have the rule, so that it is there whatever is asked.
+    /// Whether bound pods have the constraint, so that every request includes it.
     pub(super) is_permanent: bool,
-    /// The last question that it was part of.
+    /// The last request that it was part of.
     pub(super) last_request: u32,
     counts: Counts,
     /// Domains that NodePools offer to its owners.
     offered: Vec<bool>,
-    /// Grows with every change: a pod that failed need not be tried again while it stands.
+    /// Grows with every change: a pod that failed need not be tried again while it is equal.
     pub(super) epoch: u64,
 }
 
-/// What the domains of a group are.
+/// The kind of domains that a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DomainKind {
     /// Nodes, existing and new.
@@ -84,7 +87,7 @@ pub(super) enum DomainKind {
     Label(usize),
 }
 
-/// Where a pod may go, as one group sees it, before any candidate is looked at.
+/// The domains where one group lets a pod go, for any candidate.
 #[derive(Debug)]
 pub(super) struct FeasibleDomains {
     /// Domains that satisfy the group.
@@ -95,7 +98,7 @@ pub(super) struct FeasibleDomains {
 }
 
 impl FeasibleDomains {
-    /// Whether some domain is left.
+    /// Returns whether the group leaves any domain.
     pub(super) fn has_domain(&self) -> bool {
         let may_start = self.bootstrap.as_ref().is_some_and(|start| !start.is_empty());
         !self.domains.is_empty() || may_start
@@ -103,10 +106,10 @@ impl FeasibleDomains {
 }
 
 impl TopologyGroup {
-    pub(super) fn new(identity: GroupIdentity, place: DomainKind) -> Self {
+    pub(super) fn new(identity: GroupIdentity, domain_kind: DomainKind) -> Self {
         Self {
             identity: Arc::new(identity),
-            domain_kind: place,
+            domain_kind,
             filter: None,
             presence: None,
             is_permanent: false,
@@ -121,7 +124,7 @@ impl TopologyGroup {
         self.counts.get(domain)
     }
 
-    /// NodePools offer a domain to an owner. Returns whether none did before.
+    /// Adds a domain that NodePools offer to an owner. Returns whether it is new.
     pub(super) fn offer(&mut self, domain: usize) -> bool {
         if self.offered.len() <= domain {
             self.offered.resize(domain + 1, false);
@@ -129,7 +132,7 @@ impl TopologyGroup {
         !std::mem::replace(&mut self.offered[domain], true)
     }
 
-    /// The owner to whom a domain was offered first is no more.
+    /// Removes a domain that was [offered](Self::offer).
     pub(super) fn withdraw(&mut self, domain: usize) {
         self.offered[domain] = false;
     }
@@ -143,13 +146,13 @@ impl TopologyGroup {
         self.epoch += 1;
     }
 
-    /// Takes back what was counted.
+    /// Subtracts pods that were counted.
     pub(super) fn forget(&mut self, domain: usize, pods: u32) {
         self.counts.remove(domain, pods);
         self.epoch += 1;
     }
 
-    /// Whether a domain counts, `present` being the number of nodes by domain.
+    /// Returns whether the group knows a domain; `present` is the number of nodes by domain.
     pub(super) fn is_known(&self, domain: usize, present: &[u32]) -> bool {
         self.offered.get(domain).copied().unwrap_or(false)
             || present.get(domain).is_some_and(|&nodes| nodes > 0)
@@ -165,8 +168,10 @@ impl TopologyGroup {
         self.counts.domains()
     }
 
-    /// Where a pod may go (spec 20 §4.5), for groups over a label. `selects_pod` says whether the
-    /// pod counts itself, `pod` is what its own strict requirements say about the key.
+    /// Returns the domains where a pod may go (spec 20 §4.5), for groups over a label.
+    ///
+    /// `selects_pod`: whether the group counts the pod itself. `pod`: its own strict requirement on
+    /// the key.
     pub(super) fn feasible(
         &self,
         domains: &mut Domains,
@@ -203,7 +208,7 @@ impl TopologyGroup {
         }
     }
 
-    /// The least count that spread is measured against, among the domains that the pod allows.
+    /// Returns the count that spread is measured against: the least of the allowed domains.
     fn least_count(&self, allowed: impl Iterator<Item = usize>) -> i64 {
         let (mut least, mut domains) = (i64::from(i32::MAX), 0_i64);
         for domain in allowed {
@@ -216,7 +221,9 @@ impl TopologyGroup {
         }
     }
 
-    /// How many pods a host may have for the pod to go there; none for affinity, which wants some.
+    /// Returns the most pods of the group that a host may have before the pod.
+    ///
+    /// None for affinity, which needs a host with some.
     pub(super) fn host_limit(&self, selects_pod: bool) -> Option<i64> {
         match self.identity.kind {
             TopologyKind::Spread => Some(self.identity.max_skew - i64::from(selects_pod)),

@@ -1,4 +1,4 @@
-//! What topology leaves a pod that is refused, or which constraint leaves nothing.
+//! Finds the topology constraint that rejects a pod, to report it.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::bit_set::BitSet;
 use crate::rejection::{RejectionReason, TopologyRejection};
 use crate::requirement::{Requirement, Requirements};
 
-/// How many domains a text names.
+/// The most domains that a rejection names.
 const DOMAINS_SHOWN: usize = 25;
 
 impl Solver<'_> {
-    /// The requirements with what each group leaves, own ones first.
+    /// Returns the requirements narrowed by each topology group, own groups first.
     pub(super) fn check_topology_groups(
         &mut self,
         requirements: &Requirements,
@@ -37,7 +37,7 @@ impl Solver<'_> {
             .chain(shape.host_groups.iter().map(|over| over.group))
             .filter(|group| !shape.owned.contains(group))
             .collect();
-        // In an order that does not depend on which pod came first.
+        // In an order that does not depend on the order of pods.
         others.sort_by_cached_key(|&group| {
             let identity = &self.topology.group(group).identity;
             (identity.key.clone(), identity.namespaces.clone(), identity.selector.clone())
@@ -78,8 +78,8 @@ impl Solver<'_> {
         {
             return Some(self.store.get(pick).clone());
         }
-        // The first of an affinity is offered a domain that the pod allows even if the candidate
-        // does not: it is then the candidate that refuses.
+        // The first pod of an affinity gets a domain that the pod allows even if the candidate does
+        // not: the candidate then rejects it.
         let start = feasible.bootstrap.as_ref()?;
         let key = self.topology.domains[position].key;
         let own = self.store.find(set, key).map(|own| self.store.get(own));
@@ -134,7 +134,7 @@ impl Solver<'_> {
     }
 }
 
-/// Whether a group over hosts lets a pod go to a new one.
+/// Returns whether a group over hosts lets a pod go to a new host.
 fn host_left(group: GroupId, view: &AttemptView) -> bool {
     let hosts = view.shape.host_groups.iter().zip(&view.may_start);
     hosts.filter(|(over, _)| over.group == group).all(|(over, may_start)| match over.limit {

@@ -1,4 +1,4 @@
-//! Which instance types are left to a pod that is refused, and which checks the others failed.
+//! Finds the checks by which instance types reject a pod, to report them.
 
 use super::Solver;
 use super::amounts::sum;
@@ -9,7 +9,7 @@ use crate::resources::Resources;
 use crate::scheduling::{MinValuesPolicy, min_values};
 
 impl Solver<'_> {
-    /// The instance types that are left, or which checks they failed.
+    /// Returns the instance types that are left, or which checks they failed.
     pub(super) fn types_left(
         &mut self,
         set: SetId,

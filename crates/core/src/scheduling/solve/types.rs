@@ -1,5 +1,5 @@
-//! Instance types with indexes: which of them meet a requirement set, and which are large enough,
-//! as sets of bits.
+//! Instance types with indexes: bit sets of the types that meet a requirement set or are large
+//! enough.
 //!
 //! A *variant* is an instance type in one of its [allocatable
 //! groups](crate::catalog::InstanceType::allocatable_groups). Most types have one. Groups without
@@ -13,7 +13,7 @@ use super::requirement_store::{KeyId, ReqId, RequirementStore, SetId, UndefinedL
 use crate::bit_set::BitSet;
 use crate::catalog::{InstanceType, InstanceTypes};
 
-/// One list of instance types, shared by the NodePools that use it.
+/// A list of instance types with indexes, shared by the NodePools that use it.
 #[derive(Clone, Debug)]
 pub(super) struct InstanceTypeIndex {
     pub(super) list: InstanceTypes,
@@ -45,15 +45,15 @@ pub(super) struct Variant {
     offered: BitSet,
 }
 
-/// What a requirement set leaves of a list of types.
+/// The variants and offerings of a list that a requirement set leaves.
 #[derive(Debug)]
 pub(super) struct CompatibleTypes {
     /// Variants whose type meets the set and that have an offering which does.
     pub(super) variants: BitSet,
     /// Which of `offering_sets` suit.
     pub(super) offerings: BitSet,
-    /// Variants with the lowest price of a suitable available offering, cheapest first. Worked out
-    /// when first asked for: of thousands of sets few are.
+    /// Variants with the lowest price of a suitable available offering, cheapest first. Calculated
+    /// on first use: of thousands of sets few need it.
     by_price: OnceLock<Vec<(f64, u32)>>,
 }
 
@@ -80,7 +80,7 @@ impl InstanceTypeIndex {
             types.has_reserved |=
                 instance_type.offerings.iter().any(crate::catalog::Offering::is_reserved);
             types.requirements.push(requirements_of(instance_type, store));
-            // With a hostname, if one is asked for: no node to come has it, so none will do.
+            // With a hostname, if an offering requires one: no new node has it, so none fits.
             let sets =
                 instance_type.offerings.iter().map(|o| store.intern_with_hostname(&o.requirements));
             let sets: Vec<SetId> = sets.collect();
@@ -141,7 +141,7 @@ impl InstanceTypeIndex {
         BitSet::empty(self.variants.len())
     }
 
-    /// Keeps the variants that can give `need`.
+    /// Keeps the variants that have at least `need`.
     pub(super) fn keep_fitting(&self, variants: &mut BitSet, need: &[i128]) {
         for (sizes, &amount) in self.sizes.iter().zip(need) {
             let position = sizes.partition_point(|(size, _)| *size < amount);
@@ -154,7 +154,7 @@ impl InstanceTypeIndex {
         }
     }
 
-    /// What a requirement set leaves.
+    /// Returns the variants and offerings that a requirement set leaves.
     pub(super) fn compatible_types(
         &mut self,
         set: SetId,
@@ -191,8 +191,9 @@ impl InstanceTypeIndex {
         CompatibleTypes { variants, offerings, by_price: OnceLock::new() }
     }
 
-    /// Variants that an answer leaves, with the lowest price of a suitable available offering,
-    /// cheapest first.
+    /// Returns the compatible variants with their lowest price, cheapest first.
+    ///
+    /// The price is that of a suitable available offering.
     pub(super) fn by_price<'r>(&self, answer: &'r CompatibleTypes) -> &'r [(f64, u32)] {
         answer.by_price.get_or_init(|| {
             let price = |v| Some((self.lowest_price(v, &answer.offerings)?, number(v)));
@@ -202,7 +203,7 @@ impl InstanceTypeIndex {
         })
     }
 
-    /// The variants whose type agrees with one requirement. A type that does not know the key does.
+    /// Returns the variants whose type agrees with one requirement, or does not have its key.
     fn meeting(&mut self, requirement: ReqId, store: &mut RequirementStore<'_>) -> &BitSet {
         let key = store.key_of(requirement);
         let Self { variants, requirements, meeting, .. } = self;
@@ -222,7 +223,9 @@ impl InstanceTypeIndex {
         })
     }
 
-    /// The variants whose type agrees with every requirement of a set, offerings or not.
+    /// Returns the variants whose type agrees with every requirement of a set.
+    ///
+    /// Offerings are not checked.
     pub(super) fn meeting_all(&mut self, set: SetId, store: &mut RequirementStore<'_>) -> BitSet {
         let mut variants = BitSet::full(self.variants.len());
         for requirement in store.members(set).to_vec() {
@@ -246,13 +249,13 @@ impl InstanceTypeIndex {
         &self.list[variant.instance_type as usize]
     }
 
-    /// The requirement of a type on a key.
+    /// Returns the requirement of a type on a key.
     pub(super) fn requirement(&self, variant: usize, key: KeyId) -> Option<ReqId> {
         let own = &self.requirements[self.variants[variant].instance_type as usize];
         own.binary_search_by_key(&key, |&(key, _)| key).ok().map(|found| own[found].1)
     }
 
-    /// The types that some of the variants belong to, in the order of the list.
+    /// Returns the types of the variants, in the order of the list.
     pub(super) fn types_of(&self, variants: &BitSet) -> Vec<u32> {
         let mut types: Vec<u32> = variants.iter().map(|v| self.variants[v].instance_type).collect();
         types.dedup();

@@ -1,4 +1,4 @@
-//! The zone that the constraints of pending pods leave them, for a metric (spec 20 §4.9).
+//! The zone that the constraints of pending pods leave, for a metric (spec 20 §4.9).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::rejection::TopologyKind;
 use crate::requirement::{Operator, Requirement};
 
 impl Solver<'_> {
-    /// Counts pending pods by a zone, `flexible` or `none`. Pods of a class have the same answer.
+    /// Counts pending pods by a zone, `flexible` or `none`. Pods of a class have the same zone.
     pub(super) fn count_effective_zones(&mut self) {
         let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
         for pod in &self.requested_pods {
@@ -49,8 +49,9 @@ impl Solver<'_> {
         }
     }
 
-    /// Zones that all own groups allow, empty for any; none when some group allows no zone. Here
-    /// preferences count for where the pod may be.
+    /// Returns the zones that all own groups allow; empty allows any.
+    ///
+    /// None if some group allows no zone. Here preferences restrict where the pod may be.
     fn zones_by_topology(&mut self, class: usize) -> Option<BTreeSet<String>> {
         let Some(shape) = self.shape(class, 0) else { return Some(BTreeSet::new()) };
         let key = self.store.key(ZONE);
@@ -83,7 +84,9 @@ impl Solver<'_> {
     }
 }
 
-/// The zones of all places for the volumes; none if one of them is not about zones.
+/// Returns the zones of all topologies of the volumes.
+///
+/// None if one of them does not restrict zones.
 fn zones_by_volumes(
     alternatives: &[SplitRequirements],
     key: super::requirement_store::KeyId,

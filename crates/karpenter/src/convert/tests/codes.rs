@@ -1,4 +1,4 @@
-//! One row for each code of spec 10 §16.9.
+//! Tests of each code of spec 10 §16.9, one row per code.
 
 use std::collections::BTreeSet;
 

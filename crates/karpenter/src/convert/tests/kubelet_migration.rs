@@ -1,4 +1,4 @@
-//! Kubelet settings on their way from pools to classes (spec 10 §16.3.4).
+//! Tests of the move of kubelet settings from pools to classes (spec 10 §16.3.4).
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Whatever is put in: no panic, and what comes out is v1 and stays as it is.
+//! Tests with random input: no panic, and the output is v1 and converts to itself.
 
 use proptest::collection::{hash_map, vec};
 use proptest::prelude::*;

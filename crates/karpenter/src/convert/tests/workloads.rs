@@ -1,4 +1,4 @@
-//! Old keys in Pod templates (spec 10 §16.8).
+//! Tests of old keys in Pod templates (spec 10 §16.8).
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn terms(terms: Value) -> Value {
     json!({ "affinity": { "nodeAffinity": { REQUIRED: { "nodeSelectorTerms": terms } } } })
 }
 
-/// What becomes of a Pod's spec.
+/// Returns the converted spec of a Pod, with the findings.
 fn converted_spec(spec: Value) -> (Value, Vec<String>) {
     let conversion = convert_objects(&[pod(json!({}), spec)], &workloads());
     (outputs(&conversion)[0]["spec"].clone(), findings(&conversion))
@@ -63,7 +63,7 @@ fn removed_labels_are_dropped_from_workloads() {
     assert_eq!(messages.len(), 1);
     assert!(messages[0].starts_with("W04 Pod/w spec.affinity.nodeAffinity."), "{messages:?}");
 
-    // An alternative that could match nothing any more goes; what the others ask for stays.
+    // An alternative that could match nothing any more is removed; the others stay.
     let (spec, _) = converted_spec(terms(
         json!([{ "matchExpressions": [gone] }, { "matchExpressions": [other] }]),
     ));

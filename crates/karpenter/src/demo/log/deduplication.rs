@@ -1,34 +1,34 @@
-//! Which troubles are news. It goes by the world's clock, so that two runs tell the same.
+//! Drops repeated log lines. Uses the world's clock, so that two runs give the same lines.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What is heard again within this time still lasts. Longer than the five minutes after which
-/// controllers repeat themselves.
+/// How long a line suppresses equal ones: longer than the five minutes after which controllers
+/// repeat themselves.
 const REPEAT_WINDOW: SignedDuration = SignedDuration::from_mins(10);
-/// So many lines are told in a minute; nobody reads more.
+/// The most lines per minute that the timeline takes.
 pub(super) const LINES_PER_MINUTE: usize = 20;
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
-/// So many troubles are known at once; of more, those that were not heard for longest go.
+/// The most keys that are kept; beyond it the longest unseen are dropped.
 const KEYS_MAX: usize = 1000;
 
-/// What was told lately.
+/// The recently seen lines and the count of the current minute.
 #[derive(Debug, Default)]
 pub(super) struct LogDeduplicator {
-    /// When each was heard last.
+    /// When each key was seen last.
     last_seen: BTreeMap<String, Timestamp>,
     minute: Option<Timestamp>,
     emitted: usize,
     dropped: usize,
 }
 
-/// Whether a line is to be told.
+/// Whether to emit a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogDecision {
     Drop,
     Emit {
-        /// How many were not told of those in the minute before.
+        /// How many lines of the previous minute were dropped.
         dropped: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Who did not come to rest, and what they wait for.
+//! Describes the pods, nodes and claims that have not settled, with the reason.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,13 @@ use kube::{Resource, ResourceExt as _};
 
 use crate::commands::count_noun;
 
-/// How many are named; of the others, the number is told.
+/// How many names a line has; the others are counted.
 const NAMES_MAX: usize = 3;
 
 /// How many lines there are of one kind.
 const LINES_MAX: usize = 10;
 
-/// Pods that found no node, and those that have one and neither run nor are gone: a line for those
-/// of one workload with one reason.
+/// Returns lines about pods that are pending, starting or ending, by workload and reason.
 pub(super) fn unsettled_pods(facts: &WorldSnapshot) -> Vec<String> {
     let nodes: BTreeMap<String, NodeState> =
         facts.nodes.iter().map(|node| (node.name_any(), node_state(node))).collect();
@@ -45,7 +44,7 @@ pub(super) fn unsettled_pods(facts: &WorldSnapshot) -> Vec<String> {
     truncate_lines(pending.into_iter().chain(moving).map(line).collect())
 }
 
-/// `starting on node a, which is not ready`
+/// Returns a text such as `starting on node a, which is not ready`.
 fn state_on_node(phase: &str, pod: &Pod, nodes: &BTreeMap<String, NodeState>) -> String {
     let kept = blocking_finalizers(pod);
     let Some(name) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()) else {
@@ -58,7 +57,7 @@ fn state_on_node(phase: &str, pod: &Pod, nodes: &BTreeMap<String, NodeState>) ->
     }
 }
 
-/// What keeps an object that is being deleted.
+/// Returns the finalizers that keep a deleted object, as a text.
 fn blocking_finalizers(object: &impl Resource) -> String {
     let finalizers = object.meta().finalizers.as_deref().unwrap_or_default();
     if object.meta().deletion_timestamp.is_none() || finalizers.is_empty() {
@@ -67,7 +66,7 @@ fn blocking_finalizers(object: &impl Resource) -> String {
     format!(", kept by the finalizer {}", finalizers.join(", "))
 }
 
-/// Nodes and claims that are neither ready nor gone.
+/// Returns lines about nodes and claims that are neither ready nor deleted.
 pub(super) fn unsettled_nodes_and_claims(facts: &WorldSnapshot) -> Vec<String> {
     let node = |node: &Node| {
         let state = node_state(node);
@@ -100,7 +99,7 @@ pub(super) fn unsettled_nodes_and_claims(facts: &WorldSnapshot) -> Vec<String> {
     truncate_lines(facts.nodes.iter().filter_map(node).chain(claims).collect())
 }
 
-/// The first names, and how many there are beyond them.
+/// Returns the first names, and how many more there are.
 fn first_names(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {

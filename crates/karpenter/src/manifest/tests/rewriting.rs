@@ -1,4 +1,4 @@
-//! Documents are replaced, the rest of the file stays.
+//! Tests of replacing documents: the rest of the file stays.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Why NodePools launch nothing, where the controller's texts only say that they do not.
+//! Explains why NodePools launch nothing, where the controller's texts only state it.
 
 use karpenter_core::disruption::Rejection;
 use karpenter_core::rejection::PodRejection;
@@ -6,11 +6,11 @@ use karpenter_core::rejection::PodRejection;
 use super::report::RetainedNode;
 use crate::plan::rejection_text::NodePoolRejection;
 
-/// NodePools that are told of one node.
+/// How many NodePools the text of one node names.
 const NAMED_MAX: usize = 3;
 
-/// Puts why pools launch nothing into what is said about nodes. `left_out` is asked only where it
-/// matters.
+/// Adds the reasons why pools launch nothing to the texts of retained nodes. Calls `left_out` only
+/// if a text needs it.
 pub(super) fn explain_excluded_pools(
     kept: &mut [RetainedNode],
     left_out: impl FnOnce() -> Vec<NodePoolRejection>,
@@ -36,7 +36,7 @@ pub(super) fn explain_excluded_pools(
     }
 }
 
-/// Why there is no pool that launches anything.
+/// Returns why no pool launches anything.
 fn no_pool_text(left_out: &[NodePoolRejection]) -> String {
     if left_out.is_empty() {
         return "there is no NodePool".to_owned();
@@ -51,7 +51,7 @@ fn no_pool_text(left_out: &[NodePoolRejection]) -> String {
     format!("no NodePool can launch a node: {}", texts.join("; "))
 }
 
-/// What is the matter with the pool, if `text` says that it is not there.
+/// Returns why the pool is excluded, if `text` reports it as not found.
 fn excluded_pool_text(verdict: &NodePoolRejection, text: &str) -> Option<String> {
     let pool = verdict.node_pool.clone()?;
     let problem = format!("NodePool {pool} is left out: {}", verdict.problem);

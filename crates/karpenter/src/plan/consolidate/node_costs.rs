@@ -1,4 +1,4 @@
-//! What the nodes of a cluster cost.
+//! Calculates the costs of a cluster's nodes.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use karpenter_core::catalog::{Catalog, InstanceType};
 use karpenter_core::requirement::Requirements;
 use karpenter_core::snapshot::{Snapshot, StateNode};
 
-/// What nodes cost.
+/// The hourly costs of nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct NodeCosts {
     /// Per hour, by NodePool.
     pub(super) by_pool: BTreeMap<String, f64>,
-    /// Nodes whose price nobody knows, also those of no NodePool, by name. They count nothing.
+    /// Nodes whose price is unknown, also those of no NodePool, by name. They cost nothing.
     pub(super) unpriced: Vec<String>,
 }
 
-/// Adds up what the nodes cost.
+/// Sums the prices of the nodes by NodePool.
 pub(super) fn node_costs(snapshot: &Snapshot, catalog: &Catalog) -> NodeCosts {
     let mut types: BTreeMap<&str, BTreeMap<&str, &InstanceType>> = BTreeMap::new();
     let mut bill = NodeCosts::default();

@@ -1,4 +1,4 @@
-//! What is told about a pass: a value first, printed as JSON, YAML or a table.
+//! The report of a consolidation pass: a value first, printed as JSON, YAML or a table.
 //!
 //! `commands`, their fields up to `savings`, and `seconds` are those that upstream's decisions are
 //! recorded with, so that the two can be compared; everything else is ours.
@@ -16,7 +16,7 @@ use super::node_costs::{self, NodeCosts};
 use crate::plan::expand::ExpandedWorkload;
 use crate::plan::report::{self, HOURS_PER_MONTH, NodeClaimReport, Placement, Remark};
 
-/// Everything that is told.
+/// The report of a consolidation pass.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConsolidationReport {
@@ -42,7 +42,7 @@ pub(crate) struct ConsolidationReport {
     pub(crate) total_price: f64,
     /// Nodes whose price is not known, by name. No sum has them.
     pub(crate) unpriced: Vec<String>,
-    /// Workloads whose pods were made up.
+    /// Workloads whose pods were generated.
     pub(crate) expanded: Vec<ExpandedWorkload>,
     /// Objects that were left out or could not be read whole.
     pub(crate) marked: Vec<Remark>,
@@ -50,7 +50,7 @@ pub(crate) struct ConsolidationReport {
     pub(crate) notes: Vec<String>,
 }
 
-/// Nodes that go together.
+/// A command: its nodes, replacements, savings and pods.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommandReport {
@@ -66,7 +66,7 @@ pub(crate) struct CommandReport {
     pub(crate) savings: f64,
 
     pub(crate) monthly_savings: f64,
-    /// Pods that lose their node and need room elsewhere, sorted.
+    /// Pods that lose their node and need another one, sorted.
     pub(crate) pods: Vec<String>,
     /// Those of them that find it on nodes that exist, by node.
     pub(crate) existing: Vec<Placement>,
@@ -85,7 +85,7 @@ impl CommandReport {
     }
 }
 
-/// A node that stays.
+/// A node that stays, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RetainedNode {
@@ -98,7 +98,7 @@ pub(crate) struct RetainedNode {
     pub(crate) drifted: bool,
 }
 
-/// Puts a pass into words. Times and remarks are added by the caller.
+/// Builds the report of a pass. The caller adds times and remarks.
 pub(super) fn build_report(
     snapshot: &Snapshot,
     catalog: &Catalog,
@@ -159,14 +159,14 @@ fn command_report(
     }
 }
 
-/// Whether nothing makes the pod again. The scheduler finds room for it all the same (spec 30 §3.3),
-/// as it cannot know who will come.
+/// Returns whether no controller creates the pod again. The scheduler places it all the same (spec
+/// 30 §3.3), as it cannot know which pods will be created.
 fn is_not_recreated(pod: &Pod) -> bool {
     pod.controller.is_none() && pod.owner == OwnerKind::Other
 }
 
-/// Where the pods go that move to nodes that exist. Pods that wait go there as well, but not because
-/// of the command.
+/// Returns the moved pods by existing node. Pending pods move there as well, but not because of the
+/// command.
 fn existing_placements(
     snapshot: &Snapshot,
     found: &disruption::Command,
@@ -182,7 +182,7 @@ fn existing_placements(
     placed
 }
 
-/// The reason of nodes that drift looks after.
+/// The reason of nodes that drift replaces.
 pub(super) const DRIFTED_REASON: &str = "Drifted";
 /// The reason of nodes that nothing may or can replace.
 const BLOCKED_REASON: &str = "Blocked";

@@ -1,4 +1,4 @@
-//! A pass for people.
+//! Renders the report of a consolidation pass as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::plan::table::{
     remarks_section,
 };
 
-/// The report as text, at most `width` characters wide where that can be had.
+/// Renders the report as text, at most `width` characters wide if possible.
 pub(crate) fn render(report: &ConsolidationReport, width: Option<usize>) -> String {
     let sections = [
         commands_section(report, width),
@@ -64,7 +64,7 @@ fn commands_section(report: &ConsolidationReport, width: Option<usize>) -> Strin
     )
 }
 
-/// A saving as far as it is known.
+/// Returns the savings, marked if some prices are unknown.
 fn savings_text(command: &CommandReport, amount: String) -> String {
     match (command.is_priced(), command.unpriced.is_empty()) {
         (false, _) => "unknown".to_owned(),
@@ -73,7 +73,7 @@ fn savings_text(command: &CommandReport, amount: String) -> String {
     }
 }
 
-/// What to know about the nodes that go.
+/// Returns the warnings about the nodes that the commands remove.
 fn caveat_lines(report: &ConsolidationReport, width: Option<usize>) -> String {
     let all = |list: fn(&CommandReport) -> &[String]| -> Vec<String> {
         report.commands.iter().flat_map(list).cloned().collect()
@@ -87,7 +87,7 @@ fn caveat_lines(report: &ConsolidationReport, width: Option<usize>) -> String {
             format!("{pods} {have} no controller and will not come back: {}", first_names(&lost));
         text.push_str(&wrap("  ", &line, width));
     }
-    // Empty nodes go before drift looks, the others after.
+    // Empty nodes are removed before the drift method runs, the others after.
     let is_later = |command: &&CommandReport| command.reason != Reason::Empty.name();
     let later = || report.commands.iter().filter(is_later);
     if !report.drifted.is_empty() && later().next().is_some() {
@@ -137,8 +137,8 @@ struct RetainedGroup<'a> {
     blocked_by: Vec<&'a str>,
 }
 
-/// Equal reasons together, the most frequent first. Texts that differ only in the pod that is in
-/// the way are equal.
+/// Groups nodes by reason, the most frequent first. Texts that differ only in the blocking pod are
+/// equal.
 fn group_by_reason(kept: &[RetainedNode]) -> Vec<RetainedGroup<'_>> {
     let mut groups: BTreeMap<(&str, &str, Vec<&str>), RetainedGroup<'_>> = BTreeMap::new();
     for one in kept {
@@ -163,7 +163,7 @@ fn is_pod(object: &str) -> bool {
     object.starts_with("Pod ")
 }
 
-/// The text without what `blocked by` says as well.
+/// Returns the text without the part that `blocked by` repeats.
 fn text_without_blocker(kept: &RetainedNode) -> &str {
     match kept.text.rsplit_once(" (") {
         Some((head, _)) if !kept.blocked_by.is_empty() && kept.text.ends_with(')') => head,
@@ -171,7 +171,7 @@ fn text_without_blocker(kept: &RetainedNode) -> &str {
     }
 }
 
-/// Nodes that consolidation leaves, by reason.
+/// Renders nodes that consolidation leaves, by reason.
 fn retained_section(title: &str, kept: &[RetainedNode], width: Option<usize>) -> String {
     if kept.is_empty() {
         return String::new();
@@ -234,7 +234,7 @@ fn summary_line(report: &ConsolidationReport, width: Option<usize>) -> String {
     wrap("", &text, width)
 }
 
-/// The nodes that the sums leave out.
+/// Returns the note about nodes that the sums leave out.
 fn unpriced_text(report: &ConsolidationReport) -> String {
     match report.unpriced.as_slice() {
         [] => String::new(),

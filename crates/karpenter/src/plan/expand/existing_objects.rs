@@ -1,4 +1,4 @@
-//! What the input has already of what a workload would make.
+//! Indexes the pods and owners of the input, which are not generated again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,12 +12,12 @@ type Labels = BTreeMap<String, String>;
 /// A namespace and two more texts.
 type Triple<'a> = (&'a str, &'a str, &'a str);
 
-/// What the input has already, indexed.
+/// The names, owners and labels of pods in the input.
 pub(super) struct ExistingObjects<'a> {
     pub(super) names: BTreeSet<NamespacedName>,
     /// Owners of pods and ReplicaSets: namespace, kind, name.
     owners: BTreeSet<Triple<'a>>,
-    /// Labels of pods by namespace, and by one of their labels, so that a selector looks at few.
+    /// Labels of pods by namespace, and by one of their labels, so that a selector checks few.
     by_label: HashMap<Triple<'a>, Vec<&'a Labels>>,
     by_namespace: HashMap<&'a str, Vec<&'a Labels>>,
 }
@@ -50,14 +50,14 @@ impl<'a> ExistingObjects<'a> {
         present
     }
 
-    /// Whether the input has pods of a workload, or the ReplicaSets of a Deployment.
+    /// Returns whether the input has a workload's pods, or a Deployment's ReplicaSets.
     pub(super) fn has_pods_of(&self, workload: &Workload<'_>) -> bool {
         let namespace = workload.metadata.namespace.as_deref().unwrap_or_default();
         let name = workload.metadata.name.as_deref().unwrap_or_default();
         if self.owners.contains(&(namespace, workload.kind, name)) {
             return true;
         }
-        // A selector without any part would claim the pods of everybody.
+        // An empty selector would claim the pods of all workloads.
         let Some(selector) =
             workload.selector.as_deref().filter(|selector| !is_empty_selector(selector))
         else {

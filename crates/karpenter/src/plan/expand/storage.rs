@@ -1,4 +1,4 @@
-//! The claims of StatefulSets, and classes for them that the input lacks.
+//! Generates the claims of StatefulSets, and StorageClasses that the input lacks.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use karpenter_cluster::wire::{PodSpec, Volume};
 
 use crate::plan::report::Remark;
 
-/// The class of claims that name none where the input has no default one. No object can be called so.
+/// The class of claims that name none, if there is no default. No object can have this name.
 const ASSUMED_DEFAULT: &str = "(default)";
 
-/// The classes of the input, and those that are made up.
+/// The StorageClasses of the input, and the assumed ones.
 pub(super) struct StorageClasses {
     known: Vec<String>,
     default: Option<String>,
-    /// Names, with the first workload that asks.
+    /// Names, with the first workload that requests the class.
     assumed: BTreeMap<String, String>,
 }
 
@@ -31,10 +31,10 @@ impl StorageClasses {
         }
     }
 
-    /// The class that a claim of a workload gets.
+    /// Returns the class of a workload's claim; assumes it if it is absent.
     fn class_of_claim(&mut self, requested: Option<&str>, workload: &str) -> String {
         let name = requested.or(self.default.as_deref()).unwrap_or(ASSUMED_DEFAULT).to_owned();
-        // The empty class asks for a volume that exists, which nobody makes.
+        // The empty class requests an existing volume, which no provisioner creates.
         let is_missing = !name.is_empty() && !self.known.contains(&name);
         if is_missing && !self.assumed.contains_key(&name) {
             self.assumed.insert(name.clone(), workload.to_owned());
@@ -42,7 +42,7 @@ impl StorageClasses {
         name
     }
 
-    /// Adds the classes that were made up, and what there is to say about it.
+    /// Adds the assumed classes and returns remarks about them.
     pub(super) fn add_assumed_classes(self, objects: &mut Objects) -> Vec<Remark> {
         let remark = |(name, workload): (&String, &String)| {
             let (object, problem) = match name.as_str() {
@@ -89,7 +89,7 @@ fn default_storage_class(objects: &Objects) -> Option<String> {
     classes.filter(|metadata| is_default(metadata)).find_map(|metadata| metadata.name.clone())
 }
 
-/// The claim that a pod of a StatefulSet gets from a template.
+/// Returns the claim of a StatefulSet's pod from a template.
 pub(super) fn instantiate_claim(
     template: &PersistentVolumeClaim,
     (namespace, pod): (&str, &str),
@@ -110,7 +110,7 @@ fn claim_name(template: &PersistentVolumeClaim, pod: &str) -> String {
     format!("{}-{pod}", template.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// Puts the claim of a StatefulSet's template in the place of the volume of that name.
+/// Replaces the volume of the template's name with its claim.
 pub(super) fn mount_claim(spec: &mut PodSpec, template: &PersistentVolumeClaim, pod: &str) {
     let name = template.metadata.name.clone().unwrap_or_default();
     let volumes = spec.volumes.get_or_insert_default();

@@ -1,3 +1,5 @@
+//! Tests of the expansion of workloads: generated pods, claims, names and limits.
+
 use super::*;
 use serde_json::{Value, json};
 
@@ -85,7 +87,7 @@ fn workloads_with_pods_in_the_input_are_not_expanded() {
     let db = workload("StatefulSet", "db", json!({"replicas": 3}));
     let by_owner = pod("db-0", &json!({}), &owner("StatefulSet", "db"));
     assert_eq!(names(&[db, by_owner]), ["db-0"]);
-    // A Deployment whose ReplicaSet is there: the ReplicaSet knows better.
+    // A Deployment whose ReplicaSet is in the input: the ReplicaSet counts.
     let mut set = workload("ReplicaSet", "web-1", json!({"replicas": 1}));
     set["metadata"]["ownerReferences"] = owner("Deployment", "web");
     assert_eq!(names(&[web.clone(), set]), ["web-1-0"]);

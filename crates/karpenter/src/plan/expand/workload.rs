@@ -1,4 +1,5 @@
-//! What makes pods: how many it asks for, from which template, and whether an API server would take it.
+//! Lists the workloads that create pods: replicas, template, and problems that an API server would
+//! reject.
 
 use std::borrow::Cow;
 
@@ -20,21 +21,21 @@ pub(super) struct Workload<'a> {
     pub(super) metadata: &'a ObjectMeta,
     pub(super) selector: Option<Cow<'a, LabelSelector>>,
     pub(super) template: Option<&'a PodTemplateSpec>,
-    /// How many pods it asks for, and the field that says so.
+    /// The number of requested pods, and the field that holds it.
     pub(super) requested_pods: (&'static str, i32),
     /// The first number of a StatefulSet's pods.
     pub(super) first_ordinal: u64,
     pub(super) volume_claims: &'a [PersistentVolumeClaim],
 }
 
-/// What an API server would have against a workload.
+/// A problem of a workload that an API server would reject.
 pub(super) struct WorkloadProblem {
     pub(super) field: &'static str,
     pub(super) problem: String,
     pub(super) fix: &'static str,
 }
 
-/// All workloads of which pods are asked for.
+/// Lists all workloads that request pods.
 pub(super) fn list_workloads<'a>(objects: &'a Objects, jobs: &'a [Job]) -> Vec<Workload<'a>> {
     let mut workloads = Vec::new();
     for deployment in &objects.deployments {
@@ -129,18 +130,18 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// How many pods it asks for.
+    /// Returns the number of requested pods.
     pub(super) fn replicas(&self) -> u64 {
         u64::try_from(self.requested_pods.1).unwrap_or(0)
     }
 
-    /// `Kind namespace/name`.
+    /// Returns `Kind namespace/name`.
     pub(super) fn object_name(&self) -> String {
         let (namespace, name) = namespaced_name(self.metadata);
         format!("{} {namespace}/{name}", self.kind)
     }
 
-    /// What an API server would have against it, and no controller would ever see.
+    /// Returns why an API server would reject the workload, if it would.
     pub(super) fn problem(&self) -> Option<WorkloadProblem> {
         let (field, requested) = self.requested_pods;
         if requested < 0 {
@@ -211,7 +212,7 @@ impl Workload<'_> {
         }
     }
 
-    /// The kind that controls the pods.
+    /// Returns the kind that controls the pods.
     fn pod_owner_kind(&self) -> &'static str {
         if self.kind == "Deployment" { "ReplicaSet" } else { self.kind }
     }

@@ -1,10 +1,10 @@
-//! Amounts and lists in a few characters.
+//! Formats amounts and lists as short texts.
 
 use karpenter_core::resources::{MEMORY, Quantity};
 
 use crate::plan::grid::truncate;
 
-/// The first few of a list of so many, each cut where it is long.
+/// Joins the first texts, each truncated, and counts the others.
 pub(crate) fn join_first<'a>(texts: impl Iterator<Item = &'a str>, count: usize) -> String {
     const SHOWN: usize = 5;
     let mut list: Vec<_> = texts.take(SHOWN).map(truncate_text).collect();
@@ -14,18 +14,18 @@ pub(crate) fn join_first<'a>(texts: impl Iterator<Item = &'a str>, count: usize)
     list.join(", ")
 }
 
-/// A text of a user that may be of any length, cut where nobody would read on.
+/// Truncates a user's text to the width of a line.
 pub(crate) fn truncate_text(text: &str) -> String {
     const WIDTH: usize = 80;
     truncate(text, WIDTH)
 }
 
-/// An amount with its resource, for people: `1.5 cpu`, `512 MiB memory`.
+/// Formats an amount with its resource: `1.5 cpu`, `512 MiB memory`.
 pub(crate) fn resource_amount(name: &str, quantity: Quantity) -> String {
     format!("{} {}", quantity_text(name, quantity), truncate_text(name))
 }
 
-/// An amount for people.
+/// Formats an amount for users.
 #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
 pub(crate) fn quantity_text(name: &str, quantity: Quantity) -> String {
     const UNITS: [(&str, f64); 4] = [
@@ -46,10 +46,10 @@ pub(crate) fn quantity_text(name: &str, quantity: Quantity) -> String {
     }
 }
 
-/// A number with at most two digits after the point, without zeros at the end.
+/// Formats a number with at most two digits after the point, without trailing zeros.
 fn short_number(number: f64) -> String {
     if number.abs() >= 1e12 {
-        return format!("{number:.2e}"); // nobody counts so many digits
+        return format!("{number:.2e}"); // more digits would not help
     }
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,10 @@
+//! Tests of cloud error classes, messages and source chains.
+
 use CloudErrorClass as Class;
 
 use super::*;
 
-/// An error of somebody else that wraps one of ours.
+/// An error from another crate that wraps a cloud error.
 #[derive(Debug, thiserror::Error)]
 #[error("calling the cloud: {0}")]
 struct ForeignError(#[source] CloudError);

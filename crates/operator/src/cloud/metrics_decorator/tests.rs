@@ -1,3 +1,5 @@
+//! Tests of the metrics that the decorator records for provider calls.
+
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests of NodeOverlays applied to instance types.
+
 use karpenter_core::overlay::{Overlay, PriceChange, Selection, TypeKey};
 use karpenter_core::resources::{Quantity, Resources};
 use serde_json::json;

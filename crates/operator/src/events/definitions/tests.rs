@@ -1,3 +1,5 @@
+//! Tests of the event definitions against the committed list.
+
 use super::*;
 
 fn object(kind: &str) -> ObjectReference {
@@ -10,7 +12,7 @@ fn object(kind: &str) -> ObjectReference {
     }
 }
 
-/// Every constructor, called once or more.
+/// Returns the events of all constructors.
 fn all_events() -> Vec<Event> {
     let [pod, node, claim, pool] = ["Pod", "Node", "NodeClaim", "NodePool"].map(object);
     let time: Timestamp = "2026-11-01T10:00:00Z".parse().unwrap();

@@ -1,3 +1,5 @@
+//! Tests of the work queue: order, delays and backoff.
+
 use jiff::Timestamp;
 
 use super::*;
@@ -80,7 +82,7 @@ async fn retry_delays_grow_until_the_key_is_forgotten() {
     assert_eq!(queue.state().keys.len(), 0, "nothing is kept of a key at rest");
 }
 
-/// A clock that somebody sets back by an hour.
+/// A clock whose wall time the test sets back by an hour.
 #[derive(Debug)]
 struct SteppedBackClock(TokioClock, std::sync::atomic::AtomicBool);
 

@@ -1,3 +1,5 @@
+//! Tests of the reconcile loop: requeues, workers, shutdown and fairness.
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +18,7 @@ fn harness() -> Harness {
     }
 }
 
-/// Answers by name, and notes when it was asked.
+/// A reconciler whose outcome depends on the key's name, and that records its calls.
 struct ScriptedReconciler {
     clock: Arc<dyn Clock>,
     calls: Arc<Mutex<Vec<String>>>,
@@ -131,7 +133,7 @@ async fn a_full_queue_yields_to_other_tasks() {
     let tasks = Tasks::new();
     let runs = harness.clone();
     tasks.spawn("test", async move { runs.run(controller).await });
-    // There is one thread: this comes back when the controller lets others have it.
+    // There is one thread: this returns when the controller yields to other tasks.
     tokio::task::yield_now().await;
     let first = calls.lock().unwrap().len();
     assert!((1..500).contains(&first), "{first} in one go");
@@ -140,7 +142,7 @@ async fn a_full_queue_yields_to_other_tasks() {
     tasks.stop().await;
 }
 
-/// Has somebody think, on another thread, in which reconcile that is.
+/// A reconciler that runs work on another thread and records its reconcile context there.
 struct BlockingReconciler(Arc<Mutex<Vec<&'static str>>>);
 
 impl Reconcile for BlockingReconciler {

@@ -1,3 +1,5 @@
+//! Tests of background tasks: panics, stop and memory.
+
 use std::future::pending;
 
 use tokio::sync::oneshot;
@@ -11,7 +13,7 @@ async fn yield_repeatedly() {
     }
 }
 
-/// Tells by closing its channel that the task holding it is gone.
+/// Waits for ever; dropping the task closes the channel, which the test observes.
 async fn hold_until_dropped(_until_dropped: oneshot::Sender<()>) {
     pending::<()>().await;
 }

@@ -1,7 +1,7 @@
-//! The file format of KWOK instance types (spec 40 §10.2).
+//! Reads the file format of KWOK instance types (spec 40 §10.2).
 //!
-//! A JSON array. The names of fields are read in any case, as Go does, and what is null is as good
-//! as absent. A file with a mistake anywhere is refused as a whole, with the place of the mistake.
+//! A JSON array. Field names are case-insensitive, as in Go, and null counts as absent. A file with
+//! any error is rejected as a whole, with the place of the error.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub enum CatalogError {
     Content {
         /// Where, such as `[3] (a-1x).offerings[0].Price`.
         place: String,
-        /// What is wrong there.
+        /// The problem at that place.
         problem: String,
     },
 }
@@ -45,7 +45,7 @@ fn instance_type(
     aliases: &Aliases,
 ) -> Result<InstanceType, CatalogError> {
     let name = place.field("name")?.string()?;
-    // From here on mistakes also say whose they are.
+    // From here on errors also name the instance type.
     let place = LocatedValue { path: format!("{} ({name})", place.path), value: place.value };
     let (resources, cpu, memory) = resources(&place.field("resources")?)?;
     let mut offerings = Vec::new();
@@ -87,7 +87,7 @@ fn offering(
             .map_err(|error| place.problem(error.to_string()))?;
         requirements.add(set);
     }
-    // It must be readable and is not looked at: upstream makes every offering of a file available.
+    // The value must be valid and is ignored: upstream makes every offering of a file available.
     place.field("Available")?.boolean()?;
     let price = place.field("Price")?.number()?;
     let reservation_capacity = place.field("ReservationCapacity")?.count()?;
@@ -138,7 +138,7 @@ fn resources(place: &LocatedValue<'_>) -> Result<(Resources, String, String), Ca
     Ok((resources, cpu, memory))
 }
 
-/// A value and where it stands.
+/// A JSON value with its path in the file.
 struct LocatedValue<'a> {
     path: String,
     value: &'a Value,

@@ -1,6 +1,6 @@
-//! What is wrong with instance types that can be read.
+//! Finds problems in instance types that were read without errors.
 //!
-//! The provider itself takes them as upstream does; whoever asks what a plan costs wants to know.
+//! The provider itself accepts them as upstream does; `karpenter plan` reports them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use karpenter_core::catalog::InstanceType;
 use karpenter_core::resources::Quantity;
 
-/// A mistake in a list of instance types.
+/// A problem in a list of instance types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogProblem {
     /// Where, such as `[3] (a-1x).offerings[0].Price`; empty for the whole list.
     pub place: String,
-    /// What is wrong there.
+    /// The problem at that place.
     pub problem: String,
     /// What to do about it.
     pub fix: &'static str,
 }
 
-/// The first mistake of a list.
+/// Returns the first problem of a list of instance types.
 pub fn first_problem(types: &[Arc<InstanceType>]) -> Option<CatalogProblem> {
     if types.is_empty() {
         return Some(CatalogProblem {
@@ -79,7 +79,7 @@ mod tests {
     use super::super::built_in;
     use super::*;
 
-    /// Place and problem of a list that was changed.
+    /// Returns the place and problem of the built-in list after a change.
     #[track_caller]
     fn problem_of(change: impl FnOnce(&mut Vec<InstanceType>)) -> Option<(String, String)> {
         let types = built_in();

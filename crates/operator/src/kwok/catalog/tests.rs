@@ -1,3 +1,5 @@
+//! Tests of the built-in instance types and of instance type files.
+
 use super::*;
 
 /// Written down from upstream's list of types, once.

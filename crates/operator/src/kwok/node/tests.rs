@@ -1,3 +1,5 @@
+//! Tests of offering selection and of the Nodes that KWOK creates.
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
@@ -6,7 +8,7 @@ use super::*;
 use crate::cloud::CloudErrorClass;
 use crate::kwok::catalog::{built_in, catalog, from_file};
 
-fn vocabulary(types: &[Arc<InstanceType>]) -> ProviderLabels {
+fn provider_labels(types: &[Arc<InstanceType>]) -> ProviderLabels {
     let catalog = catalog(types.iter().cloned(), ["pool"]);
     ProviderLabels {
         well_known: catalog.well_known,
@@ -43,13 +45,14 @@ fn types(names: &[&str]) -> Value {
 
 const BOTH: [&str; 2] = ["spot", "on-demand"];
 
-/// Type, capacity type and zone of what is chosen with this seed.
+/// Returns type, capacity type and zone of the offering selected with this seed.
 fn selected_offering(
     node_claim: &NodeClaim,
     types: &[Arc<InstanceType>],
     seed: u64,
 ) -> CloudResult<String> {
-    let choice = select_offering(node_claim, types, &vocabulary(types), &mut SeededRng::new(seed))?;
+    let choice =
+        select_offering(node_claim, types, &provider_labels(types), &mut SeededRng::new(seed))?;
     let value = |key| choice.offering.requirements.get(key).unwrap().values().first().unwrap();
     let (capacity_type, zone) = (value(labels::CAPACITY_TYPE), value(labels::ZONE));
     Ok(format!("{} {capacity_type} {zone}", choice.instance_type.name))
@@ -138,7 +141,7 @@ fn the_node_has_the_labels_and_capacity_of_its_nodeclaim() {
     ]));
     let known = built_in();
     let choice =
-        select_offering(&claim, &known, &vocabulary(&known), &mut SeededRng::new(1)).unwrap();
+        select_offering(&claim, &known, &provider_labels(&known), &mut SeededRng::new(1)).unwrap();
     let node = build_node(&claim, choice, "kwok-web-x7-abc-1");
     let expected = json!({
         "apiVersion": "v1",

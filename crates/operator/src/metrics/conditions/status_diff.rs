@@ -1,4 +1,4 @@
-//! What follows from how an object is now and how it was: the pure part.
+//! Compares an object's status with the last observed one; the pure part of condition metrics.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ pub struct ObjectStatus {
     pub labels: BTreeMap<String, String>,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// When it was deleted.
+    /// The deletion timestamp.
     pub deletion_timestamp: Option<Timestamp>,
     /// Its conditions by type; only those that are present.
     pub conditions: BTreeMap<String, ObservedCondition>,
 }
 
-/// A condition.
+/// A status condition as last observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedCondition {
     /// `True`, `False` or `Unknown`.
@@ -62,7 +62,7 @@ impl ObjectStatus {
 }
 
 impl ObservedCondition {
-    /// A condition of one of our kinds, with its type.
+    /// Converts a condition of a Karpenter kind; returns it with its type.
     pub fn from_condition(condition: &Condition) -> (String, Self) {
         let seen = Self {
             status: condition.status.clone(),
@@ -73,7 +73,7 @@ impl ObservedCondition {
         (condition.type_.clone(), seen)
     }
 
-    /// A condition of a Node, with its type.
+    /// Converts a condition of a Node; returns it with its type.
     pub fn from_node_condition(condition: &NodeCondition) -> (String, Self) {
         let time = condition.last_transition_time.as_ref().map(|time| time.0);
         let seen = Self {
@@ -86,7 +86,7 @@ impl ObservedCondition {
     }
 }
 
-/// What is remembered of an object.
+/// The last observed conditions, finalizers and labels of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedStatus {
     reference: ObjectReference,
@@ -102,7 +102,7 @@ impl ObservedStatus {
         self.reference.uid != object.reference.uid
     }
 
-    /// The finalizers that went with the object.
+    /// Returns events for the finalizers that a deleted object still had.
     pub(super) fn finalized_events(&self) -> Vec<Event> {
         let event = |finalizer: &String| definitions::finalized(self.reference.clone(), finalizer);
         self.finalizers.iter().map(event).collect()
@@ -122,10 +122,10 @@ pub struct Transition {
     pub from: Option<(String, SignedDuration)>,
 }
 
-/// What follows.
+/// The result of comparing two statuses: transitions, events and the new status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusDiff {
-    /// What to remember.
+    /// The status to keep for the next comparison.
     pub observed: ObservedStatus,
     /// What has changed.
     pub transitions: Vec<Transition>,
@@ -133,9 +133,9 @@ pub struct StatusDiff {
     pub events: Vec<Event>,
 }
 
-/// Compares an object with what was seen of it before. After a restart nothing was: conditions that
-/// are True or False then count as changed, but nobody knows since when, so they are not measured
-/// and not told.
+/// Compares an object with its last observed status. After a restart there is none: conditions that
+/// are True or False then count as changed, but the time of the change is unknown, so they are not
+/// measured and emit no event.
 pub fn diff_status(before: Option<&ObservedStatus>, object: &ObjectStatus) -> StatusDiff {
     let ObjectStatus { reference, labels, finalizers, deletion_timestamp: deleted, conditions } =
         object;

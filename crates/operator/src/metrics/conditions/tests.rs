@@ -1,3 +1,5 @@
+//! Tests of condition metrics and their events.
+
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::*;

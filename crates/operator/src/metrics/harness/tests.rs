@@ -1,3 +1,5 @@
+//! Tests of the metrics of reconciles and work queues.
+
 use std::time::Duration;
 
 use super::*;
@@ -13,7 +15,7 @@ use crate::watch::ObjectKey;
 
 const NAME: &str = "nodepool.hash";
 
-/// Does what the name of the key says.
+/// A reconciler whose outcome depends on the key's name.
 struct ScriptedReconciler(Arc<dyn Clock>);
 
 impl Reconcile for ScriptedReconciler {
@@ -162,7 +164,7 @@ async fn queue_depth_does_not_depend_on_the_order_of_reports() {
             active: 1,
         });
     };
-    // Another thread has added a key and not told of it yet.
+    // Another thread has added a key and not reported it yet.
     take();
     assert!(bench.depth().abs() < 1e-9, "{}", bench.depth());
     work.keys_added(1);

@@ -1,3 +1,5 @@
+//! Tests of the fake cloud: launches, reservations and injected errors.
+
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
@@ -22,7 +24,7 @@ fn pool(name: &str) -> NodePool {
     NodePool::new(name, karpenter_api::nodepool::NodePoolSpec::default())
 }
 
-/// Calls of this cloud never wait.
+/// Returns the result of a call, which this cloud completes at once.
 fn resolve_now<T>(future: CloudFuture<'_, T>) -> CloudResult<T> {
     future.now_or_never().expect("done at once")
 }

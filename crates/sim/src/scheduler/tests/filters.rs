@@ -1,3 +1,5 @@
+//! Tests of the node filters: selectors, affinity, taints, capacity and host ports.
+
 use super::*;
 
 /// A required affinity with these terms.

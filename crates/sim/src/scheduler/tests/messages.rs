@@ -1,3 +1,5 @@
+//! Tests of the messages and rejection counts of unschedulable pods.
+
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Indexes that are kept up to date say the same as those that are made anew.
+//! Tests that an incrementally updated scheduler cache places pods as a new one does.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn random_pod(rng: &mut SeededRng, name: &str) -> WirePod {
     pod(name, app, spec)
 }
 
-/// What the same pods are told by two worlds.
+/// Asserts that the kept and the new cache place the same pods alike.
 #[track_caller]
 fn assert_same_placements(
     seed: u64,

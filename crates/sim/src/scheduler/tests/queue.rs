@@ -1,3 +1,5 @@
+//! Tests of the scheduling queue: order, backoff, retries and assumed pods.
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
@@ -45,7 +47,7 @@ fn an_assumed_pod_uses_capacity_before_its_binding_is_observed() {
     let one = node("n", "1", json!({ "status": { "allocatable": { "cpu": "1" } } }));
     let mut scheduler = scheduler_with(&[one], &pods);
     assert_eq!(due(&mut scheduler, 0), ["a: n", "b: -"]);
-    // A late word of the time before the binding changes nothing.
+    // A late watch event from before the binding changes nothing.
     scheduler.set_pod(&key("a"), Some(&pods[0]), at(0));
     assert_eq!(due(&mut scheduler, 400), ["b: -"]);
     scheduler.set_pod(&key("a"), Some(&on("n", pods[0].clone())), at(400));

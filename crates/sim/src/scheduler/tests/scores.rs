@@ -1,3 +1,5 @@
+//! Tests of the node scores.
+
 use super::*;
 
 fn two() -> [Node; 2] {

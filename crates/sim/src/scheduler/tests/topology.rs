@@ -1,3 +1,5 @@
+//! Tests of topology spread constraints and pod (anti-)affinity.
+
 use super::*;
 
 fn spread(key: &str, more: Value) -> Value {
@@ -16,7 +18,7 @@ fn affinity(kind: &str, key: &str, more: Value) -> Value {
     } })
 }
 
-/// Nodes a and b in zone 1, c in zone 2; pods of app p on a, b and c as told.
+/// Nodes a and b in zone 1, c in zone 2; so many pods of app p on a, b and c.
 fn spread_world(on_a: usize, on_b: usize, on_c: usize) -> SchedulerCache {
     let nodes = [node("a", "1", json!({})), node("b", "1", json!({})), node("c", "2", json!({}))];
     let mut bound = Vec::new();

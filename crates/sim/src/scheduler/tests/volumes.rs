@@ -1,3 +1,5 @@
+//! Tests of volume claims in scheduling: binding, provisioning, zones and CSI limits.
+
 use super::*;
 
 const DRIVER: &str = "ebs.csi.aws.com";

@@ -1,3 +1,5 @@
+//! Tests of the command checks: budgets, replacements, costs and log lines.
+
 use serde_json::json;
 
 use super::*;

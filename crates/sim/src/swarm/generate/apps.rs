@@ -1,4 +1,4 @@
-//! Workloads of a world.
+//! Generates the workloads of a world: apps, budgets and Jobs.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::random_time;
 use crate::kubelet::{RUN_FOR, STOP_AFTER};
 use crate::swarm::plan::{PlanAction, Step};
 
-/// Cores that one app may ask for at most: a world has thirty nodes, no more.
+/// The most cores that one app may request: a world has thirty nodes, no more.
 const MOST_CORES: f64 = 16.0;
 
 /// Pods that one app may have at most.
@@ -22,14 +22,14 @@ const MOST_PODS: u64 = 40;
 pub(super) struct App {
     pub(super) kind: &'static str,
     pub(super) name: String,
-    /// The most replicas that it gets; 0 if it is not to be scaled.
+    /// The most replicas of the app; 0 if the plan does not scale it.
     pub(super) max_replicas: u64,
     /// The app itself first, then what comes with it.
     pub(super) manifests: Vec<Value>,
 }
 
 impl App {
-    /// The app with another template, so that its pods are replaced.
+    /// Returns the app with another template, so that its pods are replaced.
     pub(super) fn with_release(&self, release: u64) -> Value {
         let mut manifest = self.manifests.first().cloned().unwrap_or_default();
         manifest["spec"]["template"]["metadata"]["annotations"]["example.com/release"] =
@@ -38,8 +38,8 @@ impl App {
     }
 }
 
-/// Pods of some apps are not to be disrupted: for a while after their start, or until somebody
-/// changes that. Returns the apps for which somebody has to, without it.
+/// Adds the do-not-disrupt annotation to the pods of some apps.
+/// Returns the apps, without the annotation, for which it does not expire soon.
 pub(super) fn add_do_not_disrupt(rng: &mut SeededRng, apps: &mut [App]) -> Vec<Value> {
     let mut unprotected = Vec::new();
     for app in apps.iter_mut().filter(|app| app.max_replicas > 0) {
@@ -57,7 +57,7 @@ pub(super) fn add_do_not_disrupt(rng: &mut SeededRng, apps: &mut [App]) -> Vec<V
     unprotected
 }
 
-/// Budgets that let no pod go for a while.
+/// Adds PodDisruptionBudgets that block every eviction for a while.
 pub(super) fn add_blocking_budgets(
     steps: &mut Vec<Step>,
     rng: &mut SeededRng,
@@ -94,7 +94,7 @@ pub(super) fn random_apps(rng: &mut SeededRng, pools: &[Pool]) -> Vec<App> {
     apps
 }
 
-/// A template of one container that asks for so much, and how many of it fit into [`MOST_CORES`].
+/// A template of one container with random requests, and how many of it fit into [`MOST_CORES`].
 fn template(rng: &mut SeededRng, app: &str) -> (Value, u64) {
     let sizes = [("100m", 0.1), ("250m", 0.25), ("500m", 0.5), ("1", 1.0), ("2", 2.0)];
     let (cpu, cores) = *rng.pick(&sizes).expect("there are sizes");
@@ -165,7 +165,8 @@ fn deployment(rng: &mut SeededRng, number: u64, has: &dyn Fn(Kind) -> bool) -> A
     App { kind: "Deployment", name, max_replicas: most, manifests }
 }
 
-/// Instead of budgets that hold the only pod of an app: half of one pod is one.
+/// Returns budgets that allow one eviction, to replace blocking `minAvailable` ones.
+/// Half of one pod is one.
 pub(super) fn relaxed_budgets(apps: &[App]) -> impl Iterator<Item = Value> {
     let budgets = apps.iter().flat_map(|app| app.manifests.iter().map(|one| (&app.name, one)));
     let holding = budgets.filter(|(_, manifest)| manifest["spec"].get("minAvailable").is_some());
@@ -253,7 +254,7 @@ fn daemon_set(rng: &mut SeededRng, number: u64) -> App {
     App { kind: "DaemonSet", name, max_replicas: 0, manifests: vec![set] }
 }
 
-/// Jobs that come in the course of the day.
+/// Adds Jobs that are created in the course of the day.
 pub(super) fn add_jobs(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     for number in 0..rng.range(0..6) {
         let name = format!("job-{number}");

@@ -1,4 +1,4 @@
-//! What goes wrong in a world, and when.
+//! Generates the faults of a world, its price changes, and when they happen.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::cloud::{CallFaults, CloudFaults, PriceChange, Shortage};
 use crate::faults::{ApiFaults, FaultSpec, RandomDelay};
 use crate::swarm::plan::{PlanAction, Step};
 
-/// Windows of faults, one after the other. Where two overlap, the later one replaces the first.
+/// Adds windows of faults.
+/// Where two overlap, the later one replaces the first.
 pub(super) fn add_fault_windows(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     for _ in 0..rng.range(2..8) {
         let at = random_time(rng, last);
@@ -30,7 +31,7 @@ pub(super) fn add_fault_windows(steps: &mut Vec<Step>, rng: &mut SeededRng, last
     }
 }
 
-/// Prices that change, for a while or for good.
+/// Adds price changes, for a while or for good.
 pub(super) fn add_price_changes(steps: &mut Vec<Step>, rng: &mut SeededRng, last: Duration) {
     for _ in 0..rng.range(0..4) {
         let at = random_time(rng, last.mul_f64(0.85));
@@ -49,7 +50,8 @@ pub(super) fn add_price_changes(steps: &mut Vec<Step>, rng: &mut SeededRng, last
     }
 }
 
-/// What happens in the first half minute of a command: then there is the most to lose.
+/// Adds actions in the first half minute of a command.
+/// Then there is the most to lose.
 pub(super) fn add_actions_during_commands(
     steps: &mut Vec<Step>,
     rng: &mut SeededRng,
@@ -73,7 +75,7 @@ pub(super) fn add_actions_during_commands(
     }
 }
 
-/// Some of the faults, each up to this rate.
+/// Returns zero or a random rate up to `most`, with equal chance.
 fn random_rate(rng: &mut SeededRng, most: f64) -> f64 {
     if rng.random_bool(0.5) { rng.f64() * most } else { 0.0 }
 }
@@ -117,7 +119,7 @@ fn random_cloud_faults(rng: &mut SeededRng, last: Duration) -> CloudFaults {
     }
 }
 
-/// A zone, a size or a kind of capacity; now and then everything.
+/// Returns a shortage of a zone, some types, a capacity type, or everything.
 fn random_shortage(rng: &mut SeededRng) -> Shortage {
     let any = Shortage::default();
     let pick =

@@ -1,4 +1,4 @@
-//! Pools of a world, and what people change about them.
+//! Generates the NodePools of a world, and the changes that people make to them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::random_time;
 use crate::swarm::plan::{Options, PlanAction, Step};
 
-/// The label by which apps ask for nodes of their own.
+/// The label by which apps select nodes of their own.
 pub(super) const TEAM: &str = "example.com/team";
 const TAINT: &str = "example.com/dedicated";
 
@@ -24,9 +24,9 @@ pub(super) struct Pool {
 pub(super) enum Kind {
     /// Takes everything, always.
     Base,
-    /// Is asked first, and has limits.
+    /// Has a higher weight, and limits.
     Limited,
-    /// Is asked first, and has spot capacity alone.
+    /// Has a higher weight, and spot capacity alone.
     Spot,
     /// Has arm64 nodes.
     Arm,
@@ -51,7 +51,7 @@ pub(super) fn random_pools(rng: &mut SeededRng, options: &Options) -> Vec<Pool> 
     let mut kinds = vec![Kind::Base];
     kinds.extend(optional.into_iter().filter(|_| rng.random_bool(0.5)));
     let mut of_disruption = rng.fork("disruption");
-    // In some worlds nodes stay as long as nobody wants them gone.
+    // In some worlds nodes do not expire.
     let never = of_disruption.random_bool(1.0 / 3.0).then(|| "Never".to_owned());
     let after = options.consolidate_after.clone().or(never);
     let mut pool = |kind| {
@@ -139,14 +139,13 @@ fn manifest(kind: Kind, rng: &mut SeededRng, options: &Options) -> Value {
     })
 }
 
-/// What lets pods onto nodes of the team.
+/// Adds the node selector and toleration that let pods onto the team's nodes.
 pub(super) fn select_team_nodes(spec: &mut Value) {
     spec["nodeSelector"] = json!({TEAM: "a"});
     spec["tolerations"] = json!([{"key": TAINT, "operator": "Exists"}]);
 }
 
-/// The pool without what happens by the clock alone, if there is such a thing in it: an end of its
-/// nodes, and budgets with a schedule.
+/// Returns the pool without expiration and scheduled budgets, if it has any.
 pub(super) fn without_timed_disruption(pool: &Pool) -> Option<Value> {
     let mut manifest = pool.manifest.clone();
     manifest["spec"]["template"]["spec"]["expireAfter"] = "Never".into();
@@ -174,7 +173,7 @@ pub(super) fn add_edits(
             }
             steps.push(Step { at: random_time(rng, last), action: PlanAction::Apply(edited) });
         }
-        // Nobody depends on these two.
+        // No pod depends on these two pools.
         if matches!(pool.kind, Kind::Limited | Kind::Spot) && rng.random_bool(0.3) {
             let at = random_time(rng, last);
             steps.push(Step { at, action: PlanAction::Delete(pool.manifest.clone()) });

@@ -1,4 +1,4 @@
-//! The ReplicaSet of a template, and the annotations by which ReplicaSets remember their past.
+//! Finds the ReplicaSet of a template, and keeps the revision annotations of ReplicaSets.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
     number(set, DESIRED)
 }
 
-/// The most pods that the Deployment could have when this ReplicaSet was sized.
+/// Returns the most pods of the Deployment when this ReplicaSet was sized.
 pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     number(set, MOST)
 }
@@ -123,7 +123,7 @@ fn copy_annotations(from: &Annotations, to: &mut Annotations) {
     to.extend(copied.map(|(key, value)| (key.clone(), value.clone())));
 }
 
-/// The revisions that a ReplicaSet has had before, separated by commas.
+/// Appends a revision to the comma-separated history annotation of a ReplicaSet.
 fn append_to_history(annotations: &mut Annotations, revision: i64) {
     let history = annotations.entry(HISTORY.to_owned()).or_default();
     if !history.is_empty() {

@@ -1,4 +1,4 @@
-//! The sizes of ReplicaSets during a rollout.
+//! Computes the sizes of ReplicaSets during a rollout.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 
@@ -80,7 +80,7 @@ impl Rollout<'_> {
         if spare <= 0 {
             return;
         }
-        // First those that are not available anyway: they are missed by nobody.
+        // First those that are not available anyway: removing them loses nothing.
         for index in self.old() {
             let size = spec_replicas(&self.sets[index]);
             let unhealthy = (size - available(&self.sets[index])).max(0).min(size).min(spare);
@@ -161,7 +161,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// By how much a ReplicaSet changes if it keeps its share of the whole.
+    /// Returns the change of a ReplicaSet's size that keeps its share.
     fn proportional_change(&self, set: &ReplicaSet) -> i32 {
         let replicas = self.replicas();
         let size = i64::from(spec_replicas(set));

@@ -1,4 +1,4 @@
-//! What a Deployment says about itself; `kubectl rollout status` waits for it.
+//! Computes the status of a Deployment; `kubectl rollout status` waits for it.
 
 use std::time::Duration;
 
@@ -151,7 +151,8 @@ fn update_progress(
     conditions.updated(PROGRESSING).map(|time| later(time, deadline + Duration::from_secs(1)))
 }
 
-/// Why pods of a ReplicaSet cannot be made is told by the Deployment too; the new one goes first.
+/// Copies the ReplicaFailure condition of a ReplicaSet to the Deployment.
+/// The new ReplicaSet goes first.
 fn copy_failure(rollout: &Rollout<'_>, conditions: &mut Conditions) {
     let failure = |set: &ReplicaSet| {
         let set_conditions = set.status.as_ref()?.conditions.as_ref()?;
@@ -196,7 +197,7 @@ impl Conditions {
         self.get(kind)?.last_update_time.as_ref().map(|time| time.0)
     }
 
-    /// Whether nothing has been heard for longer than this, or that has been said already.
+    /// Returns whether the condition is older than the deadline or already timed out.
     fn has_timed_out(&self, kind: &str, deadline: Duration) -> bool {
         self.reason(kind).as_deref() == Some(TIMED_OUT)
             || self.updated(kind).is_some_and(|time| later(time, deadline) < self.now)
@@ -227,7 +228,7 @@ impl Conditions {
         self.list.push(condition);
     }
 
-    /// True for this reason as of now, even if it was so before.
+    /// Sets the condition to true for this reason, with a new update time even if unchanged.
     fn renew(&mut self, kind: &str, reason: &str, message: String) {
         if let Some(known) = self.list.iter_mut().find(|condition| condition.type_ == kind) {
             // Another reason, so that it is replaced and its time of update is new.

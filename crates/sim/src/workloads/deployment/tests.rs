@@ -1,3 +1,5 @@
+//! Tests of the Deployment controller's decisions: rollouts, scaling, revisions and conditions.
+
 use k8s_openapi::api::apps::v1::DeploymentCondition;
 use serde_json::{Value, json};
 

@@ -1,9 +1,10 @@
-//! Lists of indexes as the status writes them: `0,2-4,7`.
+//! Parses and writes lists of indexes as the Job status has them: `0,2-4,7`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// More indexes than a Job may have are a status that somebody else has written.
+/// The limit of indexes; larger ones in a status are ignored.
+/// No Job has them, so another client has written that status.
 const MAX_INDEX: i32 = 100_000;
 
 pub(super) fn parse(text: &str) -> BTreeSet<i32> {

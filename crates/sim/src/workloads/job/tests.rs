@@ -1,3 +1,5 @@
+//! Tests of the Job controller's decisions: pod counts, failures, backoff and expiration.
+
 use serde_json::{Value, json};
 
 use super::*;

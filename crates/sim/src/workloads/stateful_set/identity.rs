@@ -1,4 +1,4 @@
-//! What is a pod's own: its number, name and claims.
+//! The identity of a StatefulSet pod: its ordinal, name and claims.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{

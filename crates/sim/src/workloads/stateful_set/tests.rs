@@ -1,3 +1,5 @@
+//! Tests of the StatefulSet controller's decisions: order, rolling updates and claims.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the stable names for versions, uids, times and generated names.
+
 use http::HeaderMap;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests of the conformance runner: variables, repeated requests, and events of watches.
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,7 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::testing::conformance::BoxError;
 
-/// Answers with the request, and counts the pauses.
+/// A target that responds with the request and counts the pauses.
 #[derive(Default)]
 struct EchoTarget {
     pauses: AtomicU32,

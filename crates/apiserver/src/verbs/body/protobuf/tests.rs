@@ -1,3 +1,5 @@
+//! Tests of protobuf bodies: a body of kubectl, type meta, errors and delete options.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -10,7 +12,7 @@ const DEPLOYMENT: ExpectedKind<'_> =
 const CONFIG_MAP: ExpectedKind<'_> =
     ExpectedKind { group: "", version: "v1", kind: "ConfigMap", custom: false };
 
-/// What `kubectl create deployment web --image=shop/web:1 --replicas=2 --port=80` sends.
+/// The body of `kubectl create deployment web --image=shop/web:1 --replicas=2 --port=80`.
 const KUBECTL_DEPLOYMENT_BODY: &str = "azhzAAoVCgdhcHBzL3YxEgpEZXBsb3ltZW50ErsBCh8KA3dlYhIAGgAiACoAMgA4AEIAWgoKA2FwcBID\
      d2ViEokBCAISDAoKCgNhcHASA3dlYhpvChwKABIAGgAiACoAMgA4AEIAWgoKA2FwcBIDd2ViEk8SMQoDd2ViEgpzaG9\
      wL3dlYjoxKgAyCgoAEAAYUCIAKgBCAGoAcgCAAQCIAQCQAQCiAQAaADIAQgBKAFIAWABgAGgAggEAigEAmgEAwgEAIg\

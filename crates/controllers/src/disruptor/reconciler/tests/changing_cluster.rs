@@ -1,9 +1,9 @@
-//! Looking at a cluster that changes meanwhile, with a search of our own.
+//! Tests of consolidation in a cluster that changes meanwhile, with our own search.
 
 use super::pending_commands::create_used_node;
 use super::*;
 
-/// Time goes by, and then whatever is to be done is done.
+/// Lets time pass, then runs passes until there is nothing to do.
 async fn advance_and_pass(fixture: &Fixture, seconds: u32) {
     fixture.bench.pass(seconds * SECOND).await;
     fixture.pass_until_idle().await;

@@ -1,4 +1,4 @@
-//! Commands that begin at once.
+//! Tests of drift commands, which start without a validation delay.
 
 use karpenter_api::labels::INSTANCE_TYPE;
 use karpenter_api::requirement::Requirement;
@@ -38,8 +38,8 @@ async fn drift_disrupts_nodes_up_to_the_budget() {
     assert_eq!(fixture.commands().len(), 3, "30/Q-14, 30/DRF-7");
 }
 
-/// A replacement that is not launched yet is no node, but takes of the limits what it may become, and
-/// is the place of the pods that it is for.
+/// An unlaunched replacement is not a node yet. It counts against the limits with the most that it
+/// may become, and its pods are placed on it.
 #[tokio::test(start_paused = true)]
 async fn unlaunched_replacements_count_against_the_limits() {
     let fixture = Fixture::new(json!({"limits": {"cpu": "20"}})).await;
@@ -96,7 +96,7 @@ async fn a_pool_at_its_limit_backs_off_and_other_pools_continue() {
     fixture.pass_until_idle().await;
     let begun = || {
         let commands = fixture.command_queue.commands();
-        let candidates = commands.iter().flat_map(|flight| &flight.command.candidates);
+        let candidates = commands.iter().flat_map(|active| &active.command.candidates);
         candidates.map(|one| one.name.clone()).collect::<Vec<_>>()
     };
     assert_eq!(begun(), ["b"], "30 §13 #15");
@@ -118,7 +118,7 @@ async fn deleting_a_pool_rolls_its_command_back() {
     fixture.pass_until_idle().await;
     assert_eq!(fixture.commands().len(), 1);
     fixture.bench.delete(node_pool(POOL)).await;
-    // What is made from it goes with it.
+    // Its NodeClaims are deleted with it.
     if let Some(replacement) = fixture.replacements().first() {
         fixture.bench.delete(node_claim(&replacement.name_any(), &json!({}))).await;
     }

@@ -1,4 +1,4 @@
-//! Pods that find no room after a consolidation, though a simulation had some for them.
+//! Tests of failed consolidations: pods that find no node though the simulation had one.
 
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use karpenter_api::annotations::FAILED_CONSOLIDATIONS;
@@ -10,7 +10,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// Long enough for a batch of the provisioner.
 const BATCH: Duration = Duration::from_secs(3);
 
-/// A pod of the ReplicaSet `web` with one CPU, on a node or pending.
+/// Creates a pod of the ReplicaSet `web`, on a node or pending.
 async fn create_web_pod(fixture: &Fixture, name: &str, node: Option<&str>) {
     let set: ReplicaSet = fixture.bench.get("default", "web").await.expect("it is there");
     let owner = json!({
@@ -53,8 +53,8 @@ async fn fixture(options: Options) -> Fixture {
     fixture
 }
 
-/// Node `from` goes, its pod finds no room and gets the node `to`, after which there is room again.
-/// Returns what the new claim says about it.
+/// Consolidates node `from`, whose pod finds no capacity and gets the new node `to`. Returns the
+/// annotation of the new claim. Afterwards there is capacity again.
 async fn fail_consolidation(fixture: &Fixture, from: &str, to: &str) -> Option<String> {
     assert_eq!(fixture.commands(), [format!("Underutilized: delete: [{from}]")]);
     fixture.reconcile_commands().await;
@@ -91,7 +91,7 @@ async fn each_failed_consolidation_doubles_the_backoff_of_its_workload() {
     assert!(annotation.starts_with("default/ReplicaSet/web=1,pods="), "{annotation}");
     fixture.pass_validation_delay().await;
     assert!(fixture.commands().is_empty() && has_failed_consolidation_event(&fixture));
-    // A restart does not forget it.
+    // A restart does not lose it.
     let fixture = fixture.restarted();
     fixture.bench.pass(9 * MINUTE).await;
     fixture.pass_validation_delay().await;

@@ -1,8 +1,8 @@
-//! What is taken back at the start of a pass.
+//! Tests of marks without a command, which a pass removes.
 
 use super::*;
 
-/// Taints a node and names the reason, as a command would have.
+/// Taints a node and sets the disruption reason, as a command would have.
 async fn create_orphaned_marks(fixture: &Fixture, name: &str) {
     let node = json!({
         "apiVersion": "v1",
@@ -19,7 +19,7 @@ async fn is_marked(fixture: &Fixture, name: &str) -> [bool; 2] {
     [fixture.is_tainted(name).await, has(&claim, "DisruptionReason", "True")]
 }
 
-/// A node that nothing is done about.
+/// Creates a node that no method disrupts.
 async fn create_unconsolidatable_node(fixture: &Fixture, name: &str) {
     fixture.create_empty_node(name).await;
     fixture.set_conditions(name, &[("Consolidatable", "False")]).await;

@@ -1,4 +1,4 @@
-//! Commands that rest before they begin.
+//! Tests of consolidation commands in their validation delay.
 
 use karpenter_cluster::assumptions::nomination_window;
 use karpenter_core::testing::{TypeBuilder, instance_type};
@@ -6,18 +6,18 @@ use karpenter_core::testing::{TypeBuilder, instance_type};
 use super::*;
 use crate::disruptor::testing::{ZONE, types};
 
-/// As upstream searches: one command at a time.
+/// Returns options with the upstream search: one command at a time.
 fn upstream() -> Options {
     Options { consolidation_search: ConsolidationSearch::Upstream, ..Options::default() }
 }
 
-/// A large node with one pod of so many CPUs.
+/// Creates a large node with one pod of this CPU request.
 pub(super) async fn create_used_node(fixture: &Fixture, name: &str, cpu: &str) {
     node(&fixture.bench, name, "large", &json!({})).await;
     running_pod(&fixture.bench, &format!("{name}-pod"), name, cpu).await;
 }
 
-/// Keeps a node for pods for a while.
+/// Nominates a node for pods.
 fn nominate(fixture: &Fixture, name: &str) {
     let (context, id) = (&fixture.bench.context, format!("fake:///{name}"));
     let window = nomination_window(context.options.batch_max_duration);
@@ -135,7 +135,7 @@ async fn an_empty_node_that_gets_a_pod_stays() {
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_that_stays_is_capacity_for_other_candidates() {
     for options in [upstream(), Options::default()] {
-        // A pod comes while it rests, which needs no other place.
+        // A pod arrives during the validation delay. It needs no other place.
         let fixture = Fixture::with(options.clone(), json!({})).await;
         create_used_node(&fixture, "b", "3").await;
         fixture.create_empty_node("a").await;
@@ -143,7 +143,7 @@ async fn an_empty_node_that_stays_is_capacity_for_other_candidates() {
         running_pod(&fixture.bench, "p", "a", "13").await;
         fixture.pass_validation_delay().await;
         assert_eq!(fixture.commands(), ["Underutilized: delete: [b]"], "{options:?}");
-        // It must not go any more. That is no news of the cluster, but of what was decided.
+        // The node must stay. The decision has changed, not the cluster.
         let fixture = Fixture::with(options, json!({})).await;
         create_used_node(&fixture, "b", "3").await;
         fixture.create_empty_node("a").await;
@@ -221,7 +221,7 @@ async fn a_command_on_a_nominated_node_is_dropped_and_recomputed() {
             .command_queue
             .commands()
             .iter()
-            .map(|flight| flight.command.candidates.len())
+            .map(|active| active.command.candidates.len())
             .sum();
         // Of several nodes the one that was not nominated may go before.
         assert!(nodes > 0, "30/VAL-3, 30/MEMO-3: {kind}");
@@ -354,14 +354,14 @@ async fn compatible_pending_commands_start_together() {
         create_used_node(&fixture, name, "900m").await;
     }
     fixture.pass_validation_delay().await;
-    let flights = fixture.command_queue.commands();
-    let nodes: BTreeSet<_> = flights
+    let active_commands = fixture.command_queue.commands();
+    let nodes: BTreeSet<_> = active_commands
         .iter()
-        .flat_map(|flight| &flight.command.candidates)
+        .flat_map(|active| &active.command.candidates)
         .map(|one| &*one.name)
         .collect();
-    let count: usize = flights.iter().map(|flight| flight.command.candidates.len()).sum();
+    let count: usize = active_commands.iter().map(|active| active.command.candidates.len()).sum();
     assert_eq!(count, nodes.len(), "30/INV-10");
-    let saved: f64 = flights.iter().map(|flight| flight.command.savings).sum();
+    let saved: f64 = active_commands.iter().map(|active| active.command.savings).sum();
     assert!(saved > 2.5, "of 4 dollars an hour: {saved}");
 }

@@ -1,5 +1,6 @@
-//! Nodes that are broken (spec 45 §5), by the policy of the fake cloud: `BadNode` False for half an
-//! hour, without any time for the drain.
+//! Tests of node repair (spec 45 §5) by the policy of the fake cloud.
+//!
+//! It repairs nodes with `BadNode` False for half an hour, without any time for the drain.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ async fn fixture_with(pool: Value) -> Fixture {
     fixture
 }
 
-/// A fixture in which broken nodes are rebooted, with this bound of the drain.
+/// Creates a fixture whose unhealthy nodes are rebooted, with this bound of the drain.
 async fn rebooting_fixture(bound: Option<Duration>) -> Fixture {
     let never = json!({"disruption": {"consolidateAfter": "Never"}});
     let fixture = Box::pin(fixture_with(never)).await;

@@ -1,3 +1,5 @@
+//! Tests of the metadata and taints that a claim adds to its node.
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 

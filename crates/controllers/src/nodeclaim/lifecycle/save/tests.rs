@@ -1,3 +1,5 @@
+//! Tests of merging the changes of a pass into a claim that changed meanwhile.
+
 use jiff::Timestamp;
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The controller in its loop.
+//! Tests of the lifecycle controller that runs in the background, as in the process.
 
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Tests of the finalization of NodeClaims.
+
 use std::time::Duration;
 
 use karpenter_operator::cloud::CloudError;
@@ -135,7 +137,7 @@ async fn a_cleared_provider_id_is_restored() {
     assert_eq!(objects::provider_id(&bench.claim("a").await), "");
     bench.reconcile(&lifecycle, "a").await.unwrap();
     assert_eq!(objects::provider_id(&bench.claim("a").await), id, "its node knows it");
-    // Who goes takes node and instance along all the same.
+    // A deletion removes node and instance all the same.
     bench.patch_status(node_claim("a", &clear)).await;
     delete::<NodeClaim>(&bench, "a").await;
     bench.reconcile(&lifecycle, "a").await.unwrap();

@@ -1,3 +1,5 @@
+//! Tests of the initialization of NodeClaims.
+
 use karpenter_operator::options::Options;
 use serde_json::{Value, json};
 
@@ -33,7 +35,7 @@ async fn a_node_initializes_when_taints_and_resources_are_ready() {
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     #[rustfmt::skip]
     let cases = [
-        // What is done before, as metadata and spec or as status; then what is still missing.
+        // The change before, of metadata and spec or of status; then what the node still lacks.
         (None, None, "NodeNotReady", "Node status is NotReady"),
         (None, Some(ready), "StartupTaintsExist", "StartupTaint \"s/t:NoSchedule\" still exists"),
         (Some(taint("node.kubernetes.io/not-ready")), None, "KnownEphemeralTaintsExist",

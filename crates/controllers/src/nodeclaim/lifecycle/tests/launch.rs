@@ -1,3 +1,5 @@
+//! Tests of the launch of NodeClaims.
+
 use karpenter_operator::cloud::CloudError;
 use karpenter_operator::harness::Outcome;
 use serde_json::json;
@@ -95,7 +97,7 @@ async fn a_restart_after_the_launch_creates_the_same_claim_again() {
     let calls = bench.cloud.calls().create;
     assert_eq!(calls.len(), 2);
     assert_eq!((calls[0].name_any(), calls[0].uid()), (calls[1].name_any(), calls[1].uid()));
-    // And once it is written, nobody asks again.
+    // And once it is written, the cloud is not called again.
     bench.reconcile(&controller(&context), "a").await.unwrap();
     assert_eq!(bench.cloud.calls().create.len(), 2);
 }

@@ -1,3 +1,5 @@
+//! Tests of launch and registration timeouts of NodeClaims.
+
 use std::time::Duration;
 
 use karpenter_api::nodepool::NodePool;

@@ -1,3 +1,5 @@
+//! Tests of the registration of nodes and of registration hooks.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -111,7 +113,7 @@ async fn a_node_conflict_is_retried_and_registration_is_counted_once() {
     faults.fail("PATCH", "/nodes/n", 500);
     let error = bench.reconcile(&lifecycle, "a").await.unwrap_err();
     assert_eq!(error.to_string(), "patching node, made to fail with 500");
-    // The node is done, the claim is not: that is told when both are.
+    // The node is written, the claim is not: the registration is counted when both are.
     faults.fail("PATCH", "/nodeclaims/a/status", 500);
     assert!(bench.reconcile(&lifecycle, "a").await.is_err());
     assert_eq!(bench.metric(CREATED, &[]), 0);
@@ -121,7 +123,7 @@ async fn a_node_conflict_is_retried_and_registration_is_counted_once() {
     assert_eq!(bench.metric(CREATED, &[]), 1);
 }
 
-/// A hook that answers what a function says.
+/// A registration hook that returns what a function returns.
 struct FakeHook<F> {
     name: &'static str,
     answer: F,

@@ -1,4 +1,4 @@
-//! Which claims need devices: rules 1, 3 and 7.
+//! Tests of which claims need devices: rules 1, 3 and 7.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ fn capacity_and_counters_of_running_pods_stay_allocated() {
         .claim("held", share(pods))
         .claim("five", claim([query(1).memory(5)]))
     };
-    // The budget is gone with the live pod's device, so nothing else of the pool can be had.
+    // The live pod's device uses up the counter, so no other device of the pool is available.
     assert_eq!(world(&["live"]).try_new("five"), NONE, "rule 3");
     assert_eq!(world(&["leaving"]).try_new("five"), "small: x", "rule 3");
 }

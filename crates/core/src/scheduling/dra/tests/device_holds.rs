@@ -1,4 +1,4 @@
-//! What is held between pods of one solve: rules 4, 7, 9, 13 and 14.
+//! Tests of the devices held between pods of one solve: rules 4, 7, 9, 13 and 14.
 
 use super::test_cluster::*;
 use crate::scheduling::dra::*;

@@ -1,4 +1,4 @@
-//! Which devices are found: rules 5, 6, 8 to 12.
+//! Tests of the device search: rules 5, 6 and 8 to 12.
 
 use super::test_cluster::*;
 use crate::requirement::{Requirement, Requirements};

@@ -1,4 +1,4 @@
-//! Small clusters with devices, and allocations as texts.
+//! Builds small clusters with devices for tests, and prints allocations as texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,14 +41,14 @@ impl Device {
         self.edited(|shape| drop(shape.attributes.insert(attribute.to_owned(), value)))
     }
 
-    /// Takes so much of the counter `slices` of the budget `card`.
+    /// Makes the device consume this much of the counter `slices` in `card`.
     pub(super) fn consuming(mut self, slices: i64) -> Self {
         self.consumes = vec![counter_set(slices)];
         self
     }
 }
 
-/// The budget `card` with a counter `slices`.
+/// Returns the counter set `card` with a counter `slices`.
 pub(super) fn counter_set(slices: i64) -> CounterSet {
     let counters = BTreeMap::from([("slices".to_owned(), Quantity::from_units(slices))]);
     CounterSet { name: "card".to_owned(), counters }
@@ -74,8 +74,8 @@ impl Slice {
         self
     }
 
-    pub(super) fn on(mut self, reach: NodeAccess) -> Self {
-        self.node_access = reach;
+    pub(super) fn on(mut self, node_access: NodeAccess) -> Self {
+        self.node_access = node_access;
         self
     }
 
@@ -103,7 +103,7 @@ pub(super) fn id(pool: &str, device: &str) -> DeviceId {
     DeviceId { driver: DRIVER.into(), pool: pool.into(), device: device.into() }
 }
 
-/// So many devices of the class `any`.
+/// Returns a query for `count` devices of the class `any`.
 pub(super) fn query(count: u64) -> DeviceQuery {
     DeviceQuery {
         name: String::new(),
@@ -159,7 +159,7 @@ impl Claim {
         self
     }
 
-    /// Given this device by the scheduler, for these pods.
+    /// Allocates this device to the claim, reserved for these pods.
     pub(super) fn holding(mut self, device: DeviceId, pods: &[&str]) -> Self {
         let devices = vec![AllocatedDevice { id: device, consumed: BTreeMap::new() }];
         self.allocation = Some(ClaimAllocation { devices, ..ClaimAllocation::default() });
@@ -168,7 +168,7 @@ impl Claim {
     }
 }
 
-/// What a type's node will publish.
+/// Returns the devices that a type's node will publish.
 pub(super) fn template(devices: Vec<Device>) -> DynamicResources {
     let template = SliceTemplate {
         driver: DRIVER.into(),
@@ -211,8 +211,9 @@ impl TestCluster {
         self
     }
 
-    /// Answers selectors: `attribute=value` matches texts, `broken` does not compile, `fails` does
-    /// not evaluate.
+    /// Evaluates the selectors of all claims and classes.
+    ///
+    /// `attribute=value` matches texts, `broken` does not compile, `fails` does not evaluate.
     pub(super) fn with_evaluated_selectors(mut self) -> Self {
         let mut catalog = crate::catalog::Catalog::default();
         let types = self.types.iter().map(|(name, resources)| {
@@ -261,14 +262,16 @@ impl TestCluster {
         Candidate { id: place.id(), node_name, requirements, types }
     }
 
-    /// What claims get on a new NodeClaim of zones a and b, as text.
+    /// Returns the devices of claims on a new NodeClaim of zones a and b, as text.
     #[track_caller]
     pub(super) fn try_new(&self, claims: &str) -> String {
         self.try_allocate(&self.allocator(), TestCandidate::NewClaim(0), claims)
     }
 
-    /// What claims get, as text: `type: device device, type: device @ requirements`. Devices of
-    /// templates have a `+`, other pools than `p` are named, several claims are set apart by `|`.
+    /// Returns the devices of claims as text, without holding them.
+    ///
+    /// The text is `type: device device, type: device @ requirements`. Devices of templates have a
+    /// `+`, other pools than `p` are named, several claims are set apart by `|`.
     #[track_caller]
     pub(super) fn try_allocate(
         &self,
@@ -280,7 +283,7 @@ impl TestCluster {
         self.allocate_and_commit(&mut copy, place, claims)
     }
 
-    /// The same, and holds it.
+    /// Returns the devices of claims as text, and holds them.
     #[track_caller]
     pub(super) fn allocate_and_commit(
         &self,
@@ -320,7 +323,7 @@ impl TestCluster {
     }
 }
 
-/// Where pods go.
+/// The candidate that devices are allocated for.
 #[derive(Clone, Copy)]
 pub(super) enum TestCandidate {
     NewClaim(u32),

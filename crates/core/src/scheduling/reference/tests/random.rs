@@ -1,4 +1,4 @@
-//! Random worlds: the reference never panics, its plans are always the same and always in order.
+//! Tests of the reference solver on random clusters: it is deterministic, and its plans are valid.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ const APPS: [&str; 3] = ["x", "y", "z"];
 const KEYS: [&str; 4] = [ZONE, HOSTNAME, CAPACITY_TYPE, CUSTOM];
 const CPUS: [i64; 4] = [200, 700, 1500, 3000];
 
-/// What pods of one kind ask for, each part or not.
+/// Pods of one kind, with optional constraints.
 #[derive(Clone, Debug)]
 struct PodKind {
     app: usize,
@@ -110,7 +110,7 @@ fn taint(effect: TaintEffect) -> Taint {
     Taint { key: "team".to_owned(), value: String::new(), effect }
 }
 
-/// The rest of a world, bit by bit.
+/// The nodes, limits and options of a random cluster, partly as bits.
 #[derive(Clone, Debug)]
 struct ClusterVariation {
     nodes: usize,
@@ -119,8 +119,8 @@ struct ClusterVariation {
     reserved: Option<u32>,
 }
 
-fn random_cluster(kinds: &[PodKind], rest: &ClusterVariation) -> SmallCluster {
-    let bit = |number: u32| rest.bits >> number & 1 == 1;
+fn random_cluster(kinds: &[PodKind], variation: &ClusterVariation) -> SmallCluster {
+    let bit = |number: u32| variation.bits >> number & 1 == 1;
     let mut small = SmallCluster::empty()
         .pool("main", &[("one", 1, 0.1), ("two", 2, 0.2), ("four", 4, 0.35)], |pool| {
             if bit(0) {
@@ -130,7 +130,7 @@ fn random_cluster(kinds: &[PodKind], rest: &ClusterVariation) -> SmallCluster {
                 pool.labels.insert(CUSTOM.to_owned(), "red".to_owned());
             }
             if bit(2) {
-                pool.limits.set("cpu", Quantity::from_units(rest.limit));
+                pool.limits.set("cpu", Quantity::from_units(variation.limit));
             }
         })
         .pool("side", &[("four", 4, 0.4), ("eight", 8, 0.9)], |pool| {
@@ -143,10 +143,10 @@ fn random_cluster(kinds: &[PodKind], rest: &ClusterVariation) -> SmallCluster {
                 pool.requirements.add(in_values(CUSTOM, &["blue", "green"]));
             }
         });
-    if let Some(capacity) = rest.reserved {
+    if let Some(capacity) = variation.reserved {
         small = small.reserved("res", capacity);
     }
-    for number in 0..rest.nodes {
+    for number in 0..variation.nodes {
         small = small.node(&format!("node-{number}"), 4, |node| {
             node.labels.insert(ZONE.to_owned(), ZONES[number % 3].to_owned());
             if number % 2 == 0 {
@@ -162,7 +162,7 @@ fn random_cluster(kinds: &[PodKind], rest: &ClusterVariation) -> SmallCluster {
     }
     for (number, kind) in kinds.iter().enumerate() {
         let name = format!("{}-{number}", APPS[kind.app]);
-        let node = kind.bound.filter(|&node| node < rest.nodes);
+        let node = kind.bound.filter(|&node| node < variation.nodes);
         small = small.pods_with(&name, CPUS[kind.cpu], kind.count, |pod, spec| {
             pod.node = node.map(crate::id::NodeId::new);
             kind.apply(spec);

@@ -1,4 +1,4 @@
-//! A small world: one page of builders for the reference and the verifier.
+//! Builds small clusters for tests of the reference solver and the verifier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl SmallCluster {
         self
     }
 
-    /// The price of everything in a zone.
+    /// Sets the price of all offerings in a zone.
     pub(crate) fn price(self, zone: &str, price: f64) -> Self {
         self.types_with(|own| {
             for offering in &mut own.offerings {
@@ -108,7 +108,7 @@ impl SmallCluster {
         })
     }
 
-    /// A reservation in zone `a` for every type.
+    /// Adds a reservation in zone `a` to every type.
     pub(crate) fn reserved(self, id: &str, capacity: u32) -> Self {
         self.types_with(|own| {
             let mut offering = offering("a", RESERVED, 0.001);
@@ -132,7 +132,7 @@ impl SmallCluster {
         })
     }
 
-    /// A ready node that is not ours, in zone `a`.
+    /// Adds a ready, unmanaged node in zone `a`.
     pub(crate) fn node(
         mut self,
         name: &str,
@@ -173,7 +173,7 @@ impl SmallCluster {
         self.pods(name, millis, 1)
     }
 
-    /// Pods `name-0`, `name-1`, …, with label `app` for what comes before the first dash.
+    /// Adds pods `name-0`, `name-1`, …, with label `app` for the part before the first dash.
     pub(crate) fn pods(self, name: &str, millis: i64, count: usize) -> Self {
         self.pods_with(name, millis, count, |_, _| ())
     }
@@ -224,7 +224,7 @@ impl SmallCluster {
         self
     }
 
-    /// The pods to place.
+    /// Returns the pods to place: unbound, or on a deleting or excluded node.
     pub(crate) fn requested_pods(&self) -> Vec<PodId> {
         let pods = self.snapshot.pods.iter().enumerate();
         let to_place = pods.filter(|(_, pod)| {
@@ -242,7 +242,7 @@ impl SmallCluster {
         Request { snapshot, catalog, pods, excluded_nodes, options }
     }
 
-    /// The reference's plan, verified.
+    /// Solves with the reference solver and verifies the plan.
     #[track_caller]
     pub(crate) fn solve(&self) -> Plan {
         self.solve_with(&mut Fuel::unlimited())
@@ -257,7 +257,7 @@ impl SmallCluster {
         plan
     }
 
-    /// What is wrong with a plan, as text.
+    /// Returns the violations of a plan, as text.
     pub(crate) fn violations(&self, plan: &Plan) -> Vec<String> {
         let pods = self.requested_pods();
         verify::check_plan(&self.request(&pods), plan).iter().map(ToString::to_string).collect()
@@ -272,7 +272,7 @@ impl SmallCluster {
         names.join(" ")
     }
 
-    /// One text per place: `node: pods` for nodes, the pods alone for NodeClaims.
+    /// Returns one text per node (`node: pods`) and per NodeClaim (the pods alone).
     pub(crate) fn placed(&self, plan: &Plan) -> Vec<String> {
         let on_nodes = plan.existing_nodes.iter().map(|(node, pods)| {
             format!("{}: {}", self.snapshot.node(*node).name, self.names(pods))
@@ -281,8 +281,8 @@ impl SmallCluster {
     }
 
     pub(crate) fn rejections(&self, plan: &Plan) -> Vec<String> {
-        let refused = plan.rejected.iter();
-        refused.map(|(pod, why)| format!("{}: {why}", self.snapshot.pod(*pod).name)).collect()
+        let rejected = plan.rejected.iter();
+        rejected.map(|(pod, why)| format!("{}: {why}", self.snapshot.pod(*pod).name)).collect()
     }
 
     pub(crate) fn types(&self, claim: &PlannedNodeClaim) -> Vec<&str> {
@@ -290,7 +290,7 @@ impl SmallCluster {
         claim.instance_types.iter().map(|&own| &*list[own as usize].name).collect()
     }
 
-    /// The zones of the NodeClaims, in the order they were opened.
+    /// Returns the zones of the NodeClaims, in the order they were opened.
     pub(crate) fn zones(plan: &Plan) -> Vec<String> {
         let zones = |claim: &PlannedNodeClaim| {
             let zones = claim.requirements.get(ZONE).unwrap().values().iter();
@@ -305,7 +305,7 @@ fn capacity(cores: i64) -> Resources {
     [(CPU, Quantity::from_units(cores)), (MEMORY, memory(4 * cores)), pods].into_iter().collect()
 }
 
-/// So many GiB.
+/// Returns `gib` GiB.
 pub(crate) fn memory(gib: i64) -> Quantity {
     Quantity::from_units(gib << 30).with_notation(Notation::BinarySi)
 }

@@ -1,5 +1,4 @@
-//! One topology group: which pods it counts, where they are, and where the next one may go
-//! (spec 20 §4.1, §4.3, §4.5).
+//! A topology group: counts pods by domain and selects domains (spec 20 §4.1, §4.3, §4.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +13,10 @@ use crate::requirement::{Requirement, Requirements};
 use crate::selector::Selector;
 use crate::taint::{Taint, Toleration, untolerated_taints};
 
-/// How many domains a refusal names.
+/// The most domains that a rejection names.
 const DOMAINS_SHOWN: usize = 25;
 
-/// Pods with equal constraints share a group (spec 20 §4.1, Q1, Q2).
+/// The constraint by which pods share a group (spec 20 §4.1, Q1, Q2).
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct GroupIdentity {
     pub kind: Kind,
@@ -27,11 +26,11 @@ pub(in super::super) struct GroupIdentity {
     pub selector: Selector,
     pub max_skew: i32,
     pub min_domains: Option<i32>,
-    /// Which nodes count; only spread has one.
+    /// The nodes that count; only spread has a filter.
     pub filter: Option<NodeFilter>,
 }
 
-/// Nodes that count for a spread constraint (spec 20 §4.3).
+/// The nodes that count for a spread constraint (spec 20 §4.3).
 #[derive(Clone, Debug, PartialEq)]
 pub(in super::super) struct NodeFilter {
     /// The node selector and one required term each.
@@ -51,7 +50,7 @@ impl NodeFilter {
         }
     }
 
-    /// Strict even for well-known labels.
+    /// Returns whether a node counts. Well-known labels must be set too.
     fn matches(&self, taints: &[Taint], node: &Requirements) -> bool {
         let nothing = BTreeSet::new();
         let has_labels =
@@ -61,7 +60,7 @@ impl NodeFilter {
     }
 }
 
-/// Pods by domain.
+/// A topology group with the number of pods by domain.
 #[derive(Debug)]
 pub(in super::super) struct TopologyGroup {
     pub identity: GroupIdentity,
@@ -73,7 +72,7 @@ impl TopologyGroup {
         Self { identity, counts: BTreeMap::new() }
     }
 
-    /// Learns of domains. Returns how many are new.
+    /// Adds domains. Returns how many are new.
     pub(super) fn register(&mut self, domains: impl IntoIterator<Item = impl AsRef<str>>) -> usize {
         let before = self.counts.len();
         for domain in domains {
@@ -82,7 +81,7 @@ impl TopologyGroup {
         self.counts.len() - before
     }
 
-    /// One more pod in each of the domains.
+    /// Counts one more pod in each of the domains.
     pub(super) fn record(&mut self, domains: impl IntoIterator<Item = impl AsRef<str>>) {
         for domain in domains {
             let count = self.counts.entry(domain.as_ref().to_owned()).or_insert(0);
@@ -90,19 +89,21 @@ impl TopologyGroup {
         }
     }
 
-    /// Whether the pod is one of those that are counted.
+    /// Returns whether the group counts the pod.
     pub(super) fn selects(&self, pod: &Pod) -> bool {
         self.identity.namespaces.contains(&pod.namespace)
             && self.identity.selector.matches(&pod.labels)
     }
 
-    /// Whether pods on such a node are counted.
+    /// Returns whether pods on such a node are counted.
     pub(super) fn admits(&self, taints: &[Taint], node: &Requirements) -> bool {
         self.identity.filter.as_ref().is_none_or(|filter| filter.matches(taints, node))
     }
 
-    /// Counts a placed pod. Anti-affinity is wary of every domain where the pod may end up; the
-    /// others count it only where it is sure to be.
+    /// Counts a placed pod.
+    ///
+    /// Anti-affinity counts it in every domain where it may end up; other groups count it only in a
+    /// domain that is certain.
     pub(super) fn place(&mut self, pod: &Pod, placement: &Placement<'_>) {
         if !self.selects(pod) || !self.admits(placement.taints, placement.requirements) {
             return;
@@ -113,7 +114,7 @@ impl TopologyGroup {
         }
     }
 
-    /// Where the pod may go, none meaning that the group keeps it out.
+    /// Returns the domains where the pod may go; empty if the group rejects it.
     pub(in super::super) fn next_domains(
         &self,
         pod: &Pod,
@@ -129,7 +130,7 @@ impl TopologyGroup {
         Requirement::in_values(&self.identity.key, chosen)
     }
 
-    /// The host, for the hostname key. It need not be known to the group yet.
+    /// Returns the host, for the hostname key. The group need not know it yet.
     fn host<'d>(&self, node_domains: &'d Requirement) -> Option<&'d str> {
         let is_one = self.identity.key == HOSTNAME && node_domains.len() == 1;
         node_domains.values().first().filter(|_| is_one).map(String::as_str)
@@ -157,7 +158,7 @@ impl TopologyGroup {
         self.best(tied, node_domains, price).into_iter().collect()
     }
 
-    /// Every domain that keeps the skew.
+    /// Returns every domain that keeps the skew.
     pub(in super::super) fn valid_spread(
         &self,
         pod: &Pod,
@@ -207,15 +208,16 @@ impl TopologyGroup {
         if !with_pods.is_empty() || !may_bootstrap() {
             return with_pods;
         }
-        // Upstream goes on with a domain that the node does not allow, which the node then refuses;
-        // but one that may lack the label would take it for that.
+        // Upstream goes on with a domain that the node does not allow, which the node then rejects;
+        // but a node that may lack the label would accept it.
         let has_values = !node_domains.is_complement() && !node_domains.is_empty();
         let other = || self.best(allowed().filter(|_| has_values), node_domains, price);
         self.best(here(), node_domains, price).or_else(other).into_iter().collect()
     }
 
-    /// Whether a counted pod is where the pod may be. Also false when there is no counted pod at
-    /// all: both allow the pod to be the first.
+    /// Returns whether a counted pod is in a domain that the pod allows.
+    ///
+    /// Also false when there is no counted pod at all: both allow the pod to be the first.
     fn has_pod_in(&self, pod_domains: &Requirement) -> bool {
         self.counts.iter().any(|(domain, &count)| count > 0 && pod_domains.has(domain))
     }
@@ -235,8 +237,9 @@ impl TopologyGroup {
             .collect()
     }
 
-    /// One of equally good domains: the candidate's own, the cheapest, the first by name
-    /// (spec 20 §4.8).
+    /// Returns one of equally good domains (spec 20 §4.8).
+    ///
+    /// The order is the candidate's own domain, the cheapest, the first by name.
     fn best<'d>(
         &self,
         tied: impl Iterator<Item = &'d str>,
@@ -257,7 +260,7 @@ impl TopologyGroup {
         best.map(|(_, domain)| domain)
     }
 
-    /// Why the group keeps a pod out.
+    /// Returns why the group rejects a pod.
     pub(super) fn rejection(
         &self,
         pod_domains: Requirement,

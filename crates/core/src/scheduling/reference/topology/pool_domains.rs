@@ -1,4 +1,4 @@
-//! The domains that the NodePools of a solve can have nodes in (spec 20 §4.4).
+//! Collects the topology domains that the NodePools of a solve can offer (spec 20 §4.4).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,18 @@ use crate::labels::HOSTNAME;
 use crate::requirement::{Requirement, Requirements};
 use crate::taint::{Taint, Toleration, untolerated_taints};
 
-/// By key and domain: the taints of each NodePool that offers it.
+/// The domains that NodePools offer, by key, with the taints of each pool.
 pub(super) struct PoolDomains {
     by_key: BTreeMap<String, BTreeMap<String, Vec<Vec<Taint>>>>,
 }
 
 impl PoolDomains {
-    /// Only concrete values are domains (Q4). Labels that we add ourselves are no source, and
-    /// hosts enter by themselves.
+    /// Collects the domains of all NodePools.
+    ///
+    /// Only concrete values are domains (Q4). Labels that Karpenter adds are left out, and so are
+    /// hostnames, which nodes register.
     pub(super) fn new(input: &SolverInput<'_>) -> Self {
-        let mut universe = Self { by_key: BTreeMap::new() };
+        let mut pool_domains = Self { by_key: BTreeMap::new() };
         for pool in &input.snapshot.pools {
             let types = input.types(pool);
             if types.is_empty() {
@@ -24,14 +26,14 @@ impl PoolDomains {
             }
             let mut own = pool.requirements.clone();
             own.extend(input.labels(&pool.labels).iter().cloned());
-            universe.insert(&own, &pool.taints);
+            pool_domains.insert(&own, &pool.taints);
             for instance_type in types {
                 let mut both = own.clone();
                 both.extend(instance_type.requirements.iter().cloned());
-                universe.insert(&both, &pool.taints);
+                pool_domains.insert(&both, &pool.taints);
             }
         }
-        universe
+        pool_domains
     }
 
     fn insert(&mut self, requirements: &Requirements, taints: &[Taint]) {
@@ -47,12 +49,12 @@ impl PoolDomains {
         }
     }
 
-    /// Every domain of a key.
+    /// Returns every domain of a key.
     pub(super) fn all(&self, key: &str) -> BTreeSet<String> {
         self.by_key.get(key).into_iter().flat_map(|domains| domains.keys().cloned()).collect()
     }
 
-    /// The domains of a key in which some NodePool is tolerated.
+    /// Returns the domains of a key in which some NodePool is tolerated.
     pub(super) fn tolerated(&self, key: &str, tolerations: &[Toleration]) -> BTreeSet<String> {
         let domains = self.by_key.get(key).into_iter().flatten();
         domains

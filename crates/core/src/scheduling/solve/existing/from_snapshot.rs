@@ -1,4 +1,4 @@
-//! Existing nodes as the snapshot has them: room, daemons to come, ports, volumes.
+//! Builds existing nodes from the snapshot: remaining resources, expected daemons, ports, volumes.
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::resources::{Quantity, Resources};
 use crate::snapshot::{Pool, StateNode};
 use crate::volume::Attachments;
 
-/// By node of the snapshot, the pods that stay on it.
+/// Returns the pods that stay on each node, by node of the snapshot.
 pub(super) fn bound(input: &SolverInput<'_>) -> Vec<Vec<PodId>> {
     let mut bound = vec![Vec::new(); input.snapshot.nodes.len()];
     for (index, pod) in input.snapshot.pods.iter().enumerate() {
@@ -53,7 +53,7 @@ impl ExistingNode {
                 attached.entry(driver).or_default().extend(claims);
             }
         }
-        // Daemons that are to come, less those that are there, never below zero.
+        // Expected daemons less the daemons that run already, never below zero.
         let missing = daemons.expected(facts, store).subtract(&daemons_bound);
         let missing = missing.iter().map(|(name, left)| (name, left.max(Quantity::ZERO)));
         let available = available.subtract(&missing.collect());
@@ -83,11 +83,11 @@ impl ExistingNode {
     }
 }
 
-/// The daemons of a solve, and what those of a node request.
+/// The daemons of a solve, with the requests expected on each node.
 #[derive(Clone, Debug)]
 pub(in super::super) struct ExpectedDaemons<'a> {
     all: Vec<(&'a PodSpec, Vec<SplitRequirements>)>,
-    /// Whether some daemon asks for a hostname, so that nodes alike may differ.
+    /// Whether some daemon requires a hostname, so that nodes alike may differ.
     names_hosts: bool,
     /// By labels and taints of nodes.
     known: FxHashMap<(SetId, u32), Resources>,
@@ -109,7 +109,7 @@ impl<'a> ExpectedDaemons<'a> {
         Self { all, names_hosts, known: FxHashMap::default() }
     }
 
-    /// What the daemons of a node request together.
+    /// Returns the requests of all daemons of a node.
     fn expected(&mut self, facts: &NodeFacts<'_>, store: &mut RequirementStore<'_>) -> Resources {
         let kind = (facts.set, facts.taints_id);
         if let Some(known) = self.known.get(&kind).filter(|_| !self.names_hosts) {
@@ -155,7 +155,9 @@ fn is_under_consolidate_after(node: &StateNode, input: &SolverInput<'_>) -> bool
     }
 }
 
-/// Published limits, and for other drivers those of the node's instance type (spec 45 §11.2).
+/// Returns the volume limits of a node.
+///
+/// Drivers that publish none have the limits of the instance type (spec 45 §11.2).
 fn attach_limits(node: &StateNode, input: &SolverInput<'_>) -> BTreeMap<String, u32> {
     let types = node.pool.as_ref().and_then(|pool| input.catalog.pools.get(pool));
     let name = node.labels.get(INSTANCE_TYPE);
@@ -170,7 +172,7 @@ fn attach_limits(node: &StateNode, input: &SolverInput<'_>) -> BTreeMap<String, 
     limits
 }
 
-/// Capacity that the nodes of a pool use up, for its limits.
+/// Returns the capacity that the nodes of a pool use of its limits.
 pub(in super::super) fn used_by_pool(input: &SolverInput<'_>, pool: &str) -> Resources {
     let mut used = Resources::default();
     for &index in &input.candidates {
@@ -182,7 +184,7 @@ pub(in super::super) fn used_by_pool(input: &SolverInput<'_>, pool: &str) -> Res
     used
 }
 
-/// What a node uses of the limits of its pool.
+/// Returns the capacity that a node uses of its pool's limits.
 pub(in super::super) fn used_by(node: &StateNode) -> Resources {
     let mut used = node.capacity.clone();
     let one = [(crate::resources::NODES, Quantity::from_units(1))];

@@ -1,5 +1,4 @@
-//! Which domains a group knows beside those with pods: those that NodePools offer to its owners, and
-//! those where nodes are.
+//! Finds the domains that a group knows without pods: offered by NodePools, or with nodes.
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -13,20 +12,21 @@ use super::request_state::Change;
 use crate::rejection::TopologyKind;
 use crate::taint::{Taint, Toleration, untolerated_taints};
 
-/// The domains that NodePools offer to owners with these tolerations.
+/// By tolerations of the owners: the domains that NodePools offer to them.
 pub(super) type OfferedDomains = FxHashMap<Vec<Toleration>, Arc<[usize]>>;
 
-/// How many nodes there are in each domain of a key that a filter lets count. Most groups have the
-/// same filter, so most share one.
+/// The number of nodes in each domain of a key that a filter accepts.
+///
+/// Most groups have the same filter, so most share one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePresence {
     pub(super) nodes: Vec<u32>,
-    /// The last question whose nodes were taken out.
+    /// The last request whose removed nodes were subtracted.
     pub(super) last_request: u32,
 }
 
 impl<'a> Topology<'a> {
-    /// Adds the domains of NodePools that a new owner may use.
+    /// Adds the domains that NodePools offer to a new owner of a group.
     pub(in super::super) fn add_owner(
         &mut self,
         id: GroupId,
@@ -49,7 +49,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The domains that NodePools offer to an owner of a group.
+    /// Returns the domains that NodePools offer to an owner of a group.
     pub(super) fn offered(
         &mut self,
         id: GroupId,
@@ -83,7 +83,7 @@ impl<'a> Topology<'a> {
         offered
     }
 
-    /// Whether a domain counts for a group.
+    /// Returns whether a group knows a domain.
     pub(in super::super) fn is_known(&self, id: GroupId, domain: usize) -> bool {
         let group = self.group(id);
         group.is_known(domain, self.node_counts(group))
@@ -93,7 +93,7 @@ impl<'a> Topology<'a> {
         group.presence.map_or(&[], |presence| &self.presences[presence].nodes)
     }
 
-    /// Finds out in which domains there are nodes, pods or not.
+    /// Counts the nodes in each domain of a group, with pods or without.
     pub(super) fn count_nodes_by_domain(
         &mut self,
         id: GroupId,
@@ -120,7 +120,7 @@ impl<'a> Topology<'a> {
         self.groups[id.0 as usize].presence = Some(presence);
     }
 
-    /// The domain in which a group sees a node, if it does.
+    /// Returns the domain in which a group counts a node, if it does.
     pub(super) fn domain_of_node(
         &mut self,
         id: GroupId,

@@ -1,4 +1,4 @@
-//! What a question changes of the groups, and how that is taken back.
+//! Records what a request changes in topology groups, to roll it back.
 
 use super::super::input::SolverInput;
 use super::super::requirement_store::RequirementStore;
@@ -6,13 +6,13 @@ use super::super::topology_groups::GroupId;
 use super::Topology;
 use crate::selector::Labels;
 
-/// What the current question changed, so that it can be taken back.
+/// The current request, with the changes to roll back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RequestState {
     number: u32,
-    /// Nodes that are gone, by position in the snapshot.
+    /// Removed nodes, by position in the snapshot.
     removed: Vec<usize>,
-    /// None while changes are for good.
+    /// None if changes are permanent.
     changes: Option<Vec<Change>>,
 }
 
@@ -25,20 +25,21 @@ pub(super) enum Change {
 }
 
 impl<'a> Topology<'a> {
-    /// Starts a question for which these nodes, by position in the snapshot, are gone beside those
-    /// that were not there to begin with. What follows can be [rolled back](Self::roll_back).
+    /// Starts a request without these nodes, by position in the snapshot.
+    ///
+    /// Later changes can be [rolled back](Self::roll_back).
     pub(in super::super) fn begin_request(&mut self, removed: Vec<usize>) {
         self.request.number += 1;
         self.request.removed = removed;
         self.request.changes = Some(Vec::new());
     }
 
-    /// Starts the only question.
+    /// Starts the only request.
     pub(in super::super) fn begin_only_request(&mut self) {
         self.request.number += 1;
     }
 
-    /// Everything as it was before the question.
+    /// Restores the state before the request.
     pub(in super::super) fn roll_back(&mut self) {
         for change in self.request.changes.take().into_iter().flatten().rev() {
             match change {
@@ -59,18 +60,18 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The number of the question.
+    /// Returns the number of the current request.
     pub(in super::super) fn request_number(&self) -> u32 {
         self.request.number
     }
 
-    /// Whether a group is part of the question.
+    /// Returns whether a group is part of the request.
     pub(in super::super) fn is_in_request(&self, id: GroupId) -> bool {
         let group = self.group(id);
         group.is_permanent || group.last_request == self.request.number
     }
 
-    /// Makes a group part of the question. Returns whether it was not yet.
+    /// Adds a group to the request. Returns whether it is new there.
     pub(in super::super) fn activate_group(
         &mut self,
         id: GroupId,
@@ -86,7 +87,7 @@ impl<'a> Topology<'a> {
         is_new
     }
 
-    /// Takes the nodes that are gone out of what a group sees.
+    /// Subtracts the removed nodes from the nodes that a group counts.
     pub(super) fn subtract_removed_nodes(
         &mut self,
         id: GroupId,
@@ -109,7 +110,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts a bound pod of the census no more.
+    /// Subtracts a bound pod of a node from a group.
     pub(in super::super) fn remove_bound_pod(
         &mut self,
         id: GroupId,
@@ -123,7 +124,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// Counts it no more.
+    /// Subtracts a bound pod with anti-affinity from its inverse group.
     pub(in super::super) fn remove_inverse_pod(&mut self, id: GroupId, labels: &Labels) {
         if let Some(domain) = self.domain_of_inverse(id, labels) {
             self.groups[id.0 as usize].forget(domain, 1);
