@@ -138,8 +138,10 @@ impl CustomKind {
         self.has_status
     }
 
-    /// Removes the fields that the schema does not know, and returns their paths.
-    /// [`CustomKind::strict_decoding_message`] is for callers who do not want them dropped in silence.
+    /// Removes the fields that the schema does not have, and returns their paths.
+    ///
+    /// With strict field validation, callers reject them with
+    /// [`CustomKind::strict_decoding_message`].
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         pruning::prune(object, &self.schema)
     }
@@ -180,8 +182,9 @@ impl CustomKind {
         errors
     }
 
-    /// The errors of an object that differs from `old` in its status only. The schema looks at
-    /// the status, the rules at all of it.
+    /// Validates an object that differs from `old` in its status only.
+    ///
+    /// The schema applies to the status, the rules to the whole object.
     pub fn validate_status_update(&self, new: &Value, old: &Value) -> Vec<FieldError> {
         let mut errors = self.check_kind_and_api_version(new);
         if !errors.is_empty() {
@@ -204,8 +207,9 @@ impl CustomKind {
         invalid_message(&format!("{}.{}", self.kind, self.group), name, errors)
     }
 
-    /// The message of the status `BadRequest` for an object with unknown fields, when the client
-    /// asked for strict field validation.
+    /// Returns the message for an object with unknown fields.
+    ///
+    /// It belongs to the status `BadRequest`, when the client asked for strict field validation.
     pub fn strict_decoding_message(&self, unknown_fields: &[String]) -> String {
         let fields: Vec<String> =
             unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")).collect();
@@ -230,14 +234,17 @@ impl CustomKind {
             .collect()
     }
 
-    /// Duplicates that were there before are not blamed on an update.
+    /// Adds errors for duplicate list items that the update introduces.
     fn add_new_duplicate_errors(&self, errors: &mut Vec<FieldError>, new: &Value, old: &Value) {
         if list_type::validate(old, &self.schema).is_empty() {
             errors.extend(list_type::validate(new, &self.schema));
         }
     }
 
-    /// Rules rely on the shape that the schema promises, so they wait until it is right.
+    /// Runs the CEL rules and adds their errors.
+    ///
+    /// Rules rely on the types that the schema promises, so they do not run on an object of other
+    /// types.
     fn add_rule_errors(&self, errors: &mut Vec<FieldError>, object: &Value, old: Option<&Value>) {
         if !self.schema.contains_rules {
             return;

@@ -1,11 +1,11 @@
 //! The kinds that the API serves: built-in ones, and those of CustomResourceDefinitions.
 //!
 //! ```text
-//! shapes.txt ─▶ table ─▶ Types      what objects are made of          (generated)
-//!               resources           plurals, short names, subresources
-//!               defaults            what a type gets that was left out (by type, not by kind)
-//!               built_in            one value per kind: status, generation, checks
-//!               pod, node, …        what only one kind has
+//! shapes.txt ─▶ type_table ─▶ Types  the types of objects              (generated)
+//!               resource_list        plurals, short names, subresources
+//!               defaults             the defaults of a type            (by type, not by kind)
+//!               built_in_kind        one value per kind: status, generation, validation
+//!               pod, node, …         the strategy of a single kind
 //! ```
 
 mod apps;
@@ -62,7 +62,7 @@ pub struct Resource {
     pub categories: Vec<Box<str>>,
     pub namespaced: bool,
     pub subresources: Vec<Subresource>,
-    /// Where the shape of its objects is found in the registry's types.
+    /// The type of its objects in the registry's types.
     pub type_id: TypeId,
     pub definition: KindDefinition,
 }
@@ -83,7 +83,7 @@ pub enum Subresource {
     Log,
 }
 
-/// Who says what an object of the kind may be.
+/// How the objects of a resource are handled: built in or custom.
 #[derive(Debug, Clone)]
 pub enum KindDefinition {
     BuiltIn(&'static dyn ResourceStrategy),
@@ -96,17 +96,19 @@ pub fn types() -> &'static Types {
     TYPES.get_or_init(type_table::read_types)
 }
 
-/// What admission sees besides the object.
+/// What admission may read besides the object.
 #[derive(Debug, Clone, Copy)]
 pub struct AdmissionContext<'a> {
     pub objects: &'a dyn ObjectReader,
     pub environment: &'a dyn Environment,
-    /// Whether pods need a service account, as they do where a controller makes one in each
-    /// namespace. Without, they go as they come (`--disable-admission-plugins=ServiceAccount`).
+    /// Whether pods need a service account.
+    ///
+    /// They do where a controller creates one in each namespace, and do not with
+    /// `--disable-admission-plugins=ServiceAccount`.
     pub service_accounts: bool,
 }
 
-/// The other objects that are stored.
+/// Reads the other stored objects.
 pub trait ObjectReader: fmt::Debug {
     /// `namespace` is empty for kinds without one.
     fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value>;
@@ -124,23 +126,24 @@ pub trait ObjectReader: fmt::Debug {
     fn list(&self, group: &str, plural: &str, namespace: &str) -> Vec<Value>;
 }
 
-/// What the API does with an object of a built-in kind, beyond its shape.
+/// How the API handles the objects of a built-in kind, beyond their type.
 ///
 /// ```text
-/// create   decode ▸ set_defaults ▸ admit_create ▸ name, uid, time ▸ prepare_create ▸
+/// create   decode ▸ set_defaults ▸ admit_create ▸ name, uid, time ▸ prepare_for_create ▸
 ///          validate_create ▸ type_model::encode ▸ stored
-/// update   decode ▸ set_defaults ▸ admit_update ▸ prepare_update ▸ validate_update ▸ encode
-/// status   decode ▸ set_defaults ▸ admit_status_update ▸ prepare_status_update ▸
+/// update   decode ▸ set_defaults ▸ admit_update ▸ prepare_for_update ▸ validate_update ▸ encode
+/// status   decode ▸ set_defaults ▸ admit_status_update ▸ prepare_for_status_update ▸
 ///          validate_status_update ▸ encode
 /// ```
 ///
-/// All of it is pure: `old` is what is stored, and what the world looks like comes in [`AdmissionContext`].
+/// All functions are pure: `old` is the stored object, and the [`AdmissionContext`] has the rest.
 pub trait ResourceStrategy: fmt::Debug + Sync {
     /// Fills in what the user left out.
     fn set_defaults(&self, _object: &mut Value) {}
 
-    /// What admission plugins add to a new object, or why they refuse it. It may have no name
-    /// yet, but it has its namespace.
+    /// Applies admission plugins to a new object, which may reject it.
+    ///
+    /// It may have no name yet, but it has its namespace.
     fn admit_create(
         &self,
         _object: &mut Value,
@@ -160,19 +163,24 @@ pub trait ResourceStrategy: fmt::Debug + Sync {
 
     fn admit_status_update(&self, _new: &mut Value, _old: &Value, _context: AdmissionContext<'_>) {}
 
-    /// Clears what a create may not set (the status), and sets `metadata.generation` where the
-    /// kind has one. The metadata is complete: name, namespace, uid, creation time.
+    /// Clears what a create may not set (the status).
+    ///
+    /// It also sets `metadata.generation` where the kind has one. The metadata is complete: name,
+    /// namespace, uid, creation time.
     fn prepare_for_create(&self, _object: &mut Value) {}
 
-    /// Keeps what an update may not change (the status), and counts the generation up where the
-    /// spec has changed.
+    /// Keeps what an update may not change (the status).
+    ///
+    /// It also increments the generation where the spec has changed.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value) {}
 
-    /// Keeps everything but the status (and what else its writers may touch).
+    /// Keeps everything but the status (and what else its writers may change).
     fn prepare_for_status_update(&self, _new: &mut Value, _old: &Value) {}
 
-    /// What is wrong with an object that is to be created. Names and other metadata are checked
-    /// by the API itself, with [`ResourceStrategy::name_problems`] for the name.
+    /// Validates an object that is to be created.
+    ///
+    /// The API itself validates names and other metadata, with [`ResourceStrategy::name_problems`]
+    /// for the name.
     fn validate_create(&self, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
@@ -185,23 +193,24 @@ pub trait ResourceStrategy: fmt::Debug + Sync {
         Vec::new()
     }
 
-    /// What is wrong with a name; the default rule is that of a DNS subdomain.
+    /// Returns the problems of a name; the default rule is that of a DNS subdomain.
     fn name_problems(&self, name: &str) -> Vec<String> {
         names::dns_subdomain_problems(name)
     }
 
-    /// How long an object lives on after a graceful delete, in seconds; `None` when it goes at
-    /// once. `asked` is what the client asked for.
+    /// Returns the grace period of a delete in seconds; `None` deletes at once.
+    ///
+    /// `_requested` is the grace period of the delete options.
     fn grace_period(&self, _object: &Value, _requested: Option<i64>) -> Option<i64> {
         None
     }
 
-    /// Whether an update of an object that does not exist creates it.
+    /// Returns whether an update of an object that does not exist creates it.
     fn allows_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether an update without a resource version overwrites whatever is stored.
+    /// Returns whether an update without a resource version overwrites the stored object.
     fn allows_unconditional_update(&self) -> bool {
         true
     }

@@ -1,7 +1,7 @@
 //! Objects as rows and columns, the way `kubectl get` shows them (`meta.k8s.io/v1` `Table`).
 //!
-//! Built-in kinds have printers of their own ([`printer::find_printer`]), custom ones the columns of
-//! their definition, and the rest a name and a time. The server always sends all columns; the
+//! Built-in kinds have printers of their own ([`printer::find_printer`]), custom ones the columns
+//! of their definition, and the rest a name and a time. The server always sends all columns; the
 //! client leaves those with a priority out unless it is asked for wide output.
 //!
 //! Left out: what columns mean in words (`description`), except what definitions say themselves.
@@ -55,8 +55,9 @@ impl IncludeObject {
     }
 }
 
-/// The table of these objects. `metadata` is that of the list; `with_columns` is false for all
-/// but the first event of a watch.
+/// Returns the table of these objects.
+///
+/// `metadata` is that of the list; `with_columns` is false for all but the first event of a watch.
 pub(crate) fn to_table(
     served: &ServedResource,
     objects: &[Value],
@@ -86,7 +87,7 @@ pub(crate) fn to_table(
     assemble_table(metadata, columns, if is_nil { Value::Null } else { rows.into() })
 }
 
-/// The table of a `Scale`, which is no resource of its own.
+/// Returns the table of a `Scale`, which is no resource of its own.
 pub(crate) fn scale_to_table(scale: &Value, include: IncludeObject, now: Timestamp) -> Value {
     const COLUMNS: &[Column] =
         &[columns::text("Name"), columns::integer("Desired"), columns::integer("Available"), AGE];
@@ -114,11 +115,11 @@ fn assemble_table(metadata: Value, columns: Value, rows: Value) -> Value {
     table
 }
 
-/// Who knows how the kind is shown.
+/// The columns of a kind: built in, from the CRD, or the default ones.
 enum TableLayout {
     Printer(&'static Printer),
     Custom(CustomColumns),
-    /// Name and time of creation.
+    /// Only the name and the creation time.
     NameAndCreation,
 }
 

@@ -1,23 +1,23 @@
-//! Sets of small numbers as words of bits.
+//! Sets of small numbers, stored as bits.
 //!
 //! Only what the solver's inner loop needs. A fixed-size bitset crate allocates for each result;
 //! here the common operations work on slices, and sets of up to 256 members live without the heap.
 
 use smallvec::SmallVec;
 
-/// A set of numbers below a size that is fixed when it is made.
+/// A set of small numbers. Its size is fixed at construction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct BitSet {
     words: SmallVec<[u64; 4]>,
 }
 
 impl BitSet {
-    /// No member, with room for numbers below `size`.
+    /// Returns an empty set for numbers below `size`.
     pub(crate) fn empty(size: usize) -> Self {
         Self { words: SmallVec::from_elem(0, size.div_ceil(64)) }
     }
 
-    /// All numbers below `size`.
+    /// Returns the set of all numbers below `size`.
     pub(crate) fn full(size: usize) -> Self {
         let mut bits = Self::empty(size);
         for number in 0..size {
@@ -36,7 +36,7 @@ impl BitSet {
         self.words[number / 64] &= !(1 << (number % 64));
     }
 
-    /// Whether a number is a member. Numbers beyond the size are not.
+    /// Returns whether a number is a member. Numbers beyond the size are not.
     pub(crate) fn contains(&self, number: usize) -> bool {
         self.words.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
@@ -61,7 +61,7 @@ impl BitSet {
         }
     }
 
-    /// Whether both have a member in common.
+    /// Returns whether both sets have a member in common.
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }

@@ -16,7 +16,7 @@ pub struct Catalog {
     /// What each NodePool can launch, by its name, overlays applied. Pools often share a list. A
     /// pool that is absent, or has an empty list, launches nothing.
     pub pools: BTreeMap<String, InstanceTypes>,
-    /// The labels that may be asked for although nobody defined them (spec 20 §1.8).
+    /// The labels that pods may require although no NodePool defines them (spec 20 §1.8).
     pub well_known: Arc<BTreeSet<String>>,
     /// The label that names the reservation of a reserved offering.
     pub reservation_id_label: Option<String>,
@@ -27,7 +27,7 @@ pub struct Catalog {
 /// A shared list of instance types.
 pub type InstanceTypes = Arc<[Arc<InstanceType>]>;
 
-/// A kind of machine.
+/// An instance type of the provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceType {
     /// The value of the instance-type label.
@@ -37,7 +37,7 @@ pub struct InstanceType {
     pub requirements: Requirements,
     /// The ways to buy it, unavailable ones included.
     pub offerings: Vec<Offering>,
-    /// What the machine has.
+    /// The resources of the instance.
     pub capacity: Resources,
     /// What kubelet, system and eviction threshold keep, summed.
     pub overhead: Resources,
@@ -116,7 +116,7 @@ impl InstanceType {
         groups
     }
 
-    /// The lowest price of a launchable offering that suits the requirements (spec 45 §3.2).
+    /// Returns the lowest price of a launchable, compatible offering (spec 45 §3.2).
     pub fn cheapest_launch_price(
         &self,
         requirements: &Requirements,
@@ -185,7 +185,9 @@ impl Offering {
         self.available && (!may_be_reserved || self.reservation_capacity > 0)
     }
 
-    /// Whether it can be of this capacity type; one that does not tell can be of any.
+    /// Returns whether the offering may have this capacity type.
+    ///
+    /// An offering without the requirement may have any.
     fn may_have_capacity_type(&self, capacity_type: &str) -> bool {
         self.requirements.get(CAPACITY_TYPE).is_none_or(|types| types.has(capacity_type))
     }

@@ -1,15 +1,17 @@
-//! A value that many hold and few change.
+//! Shared values that are cloned when they are changed.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// A value that is copied when it is changed, and only if somebody else holds it too. Snapshots are
-/// made of such values, so that two of them share what did not change between them.
+/// A shared value that is cloned when it is changed.
+///
+/// The clone is skipped if the value has no other owner. Snapshots consist of such values, so that
+/// two snapshots share all that did not change between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyOnWrite<T>(Arc<T>);
 
 impl<T> CopyOnWrite<T> {
-    /// Whether both are the very same value, which says more than that they are equal.
+    /// Returns whether both share one allocation, which is stricter than equality.
     pub fn ptr_eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -14,7 +14,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// Whether both cannot be on one node.
+    /// Returns whether two pods with these host ports cannot share a node.
     pub fn conflicts_with(&self, other: &Self) -> bool {
         if self.port != other.port || self.protocol != other.protocol {
             return false;

@@ -1,6 +1,6 @@
 //! Labels that decisions know by name.
 
-/// Tells nodes apart.
+/// The label that is different on each node.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 /// The zone.
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";

@@ -10,7 +10,7 @@
 //! | [`resources`] | exact quantities and maps of them |
 //! | [`taint`], [`selector`], [`host_port`], [`volume`] | the other algebras: tolerating, selecting, colliding, attaching |
 //! | [`weight`] | the order in which NodePools and NodeOverlays are tried |
-//! | [`snapshot`], [`pod`], [`catalog`], [`id`], [`copy_on_write`] | what is decided about: the cluster, its pods, what can be launched |
+//! | [`snapshot`], [`pod`], [`catalog`], [`id`], [`copy_on_write`] | the input of decisions: the cluster, its pods, the catalog |
 //! | [`scheduling`] | placing pods: the solver, which pods, limits, minValues, devices, default spread |
 //! | [`plan`], [`rejection`] | what was decided, and why not otherwise |
 //! | [`verify`] | whether a plan can be carried out, by the rules of Kubernetes |

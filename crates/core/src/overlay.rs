@@ -1,8 +1,9 @@
 //! NodeOverlays: prices and extended resources on top of what the cloud reports (spec 10 §4.4).
 //!
-//! One [evaluation](evaluate()) goes over all overlays, [heaviest first](crate::weight::order_by_weight), and
-//! [records](Overrides::record) each one for what it [selects](matching_offerings) in every pool.
-//! An overlay that conflicts with an accepted one is applied nowhere.
+//! One [evaluation](evaluate()) goes over all overlays, [heaviest
+//! first](crate::weight::order_by_weight), and [records](Overrides::record) each one for what it
+//! [selects](matching_offerings) in every pool. An overlay that conflicts with an accepted one is
+//! applied nowhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -48,12 +49,13 @@ pub struct Selection {
     pub offerings: Vec<String>,
 }
 
-/// Which of the offerings of an instance type an overlay selects, by index. With none of them the
-/// instance type is not selected at all.
+/// Returns the offerings of an instance type that an overlay selects, by index.
 ///
-/// `node_side` is everything that a node of this pool and type would say: the pool's name and
-/// template labels and the type's own requirements. It must meet the overlay strictly, while an
-/// offering may leave `well_known` labels open.
+/// Without any of them the instance type is not selected at all.
+///
+/// `node_side` are the labels of every node of this pool and type: the pool's name and template
+/// labels and the type's own requirements. It must meet the overlay strictly, while an offering may
+/// leave `well_known` labels open.
 pub fn matching_offerings<'a>(
     overlay: &Requirements,
     node_side: &Requirements,
@@ -70,7 +72,8 @@ pub fn matching_offerings<'a>(
 
 /// What the accepted overlays say, by instance type and offering.
 ///
-/// Invariant: overlays are recorded in the order of their weight, so what is recorded first stands.
+/// Invariant: overlays are recorded in the order of their weight, so the first recorded value
+/// stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     by_type: BTreeMap<TypeKey, TypeOverrides>,
@@ -82,7 +85,7 @@ struct TypeOverrides {
     capacity: BTreeMap<String, RecordedValue<Quantity>>,
 }
 
-/// The value of the first overlay that had one, and the weight of the last.
+/// The first overlay's value, with the weight of the last overlay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct RecordedValue<T> {
     value: T,
@@ -117,8 +120,10 @@ impl Overrides {
         Ok(())
     }
 
-    /// Whether an accepted overlay of the same weight sets the price of the same offering or the
-    /// same resource of the same instance type. Equal values conflict as well.
+    /// Returns whether an accepted overlay of the same weight sets the same value.
+    ///
+    /// That is the price of the same offering, or the same resource of the same instance type.
+    /// Equal values conflict as well.
     ///
     /// Upstream compares resources with the last accepted overlay only, so of three overlays the
     /// third may repeat the first's resource unnoticed. Here all of the weight count (spec 40 Q11).
@@ -139,12 +144,12 @@ impl Overrides {
                 .any(|(name, _)| is_recorded_with_weight(&overrides.capacity, name, weight))
     }
 
-    /// Whether an overlay says anything about an instance type.
+    /// Returns whether any overlay changes an instance type.
     pub fn applies_to(&self, instance_type: &TypeKey) -> bool {
         self.by_type.contains_key(instance_type)
     }
 
-    /// The price change of an offering, if an overlay has one.
+    /// Returns the price change of an offering, if an overlay sets one.
     pub fn price_change(&self, instance_type: &TypeKey, offering: &str) -> Option<PriceChange> {
         Some(self.by_type.get(instance_type)?.prices.get(offering)?.value)
     }
@@ -175,7 +180,7 @@ fn record_first<T>(
     recorded.entry(name.to_owned()).or_insert(first).last_weight = weight;
 }
 
-/// Another overlay of the same weight says something about the same thing.
+/// The error that another overlay of equal weight sets the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverlayConflict;
 

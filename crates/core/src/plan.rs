@@ -13,9 +13,11 @@ use crate::resources::Resources;
 pub struct Plan {
     /// NodeClaims to create, in the order they were opened.
     pub claims: Vec<PlannedNodeClaim>,
-    /// Existing nodes that received pods, in the order they were tried; pods in the order placed.
+    /// Existing nodes that receive pods, in the order tried; pods in the order placed.
     pub existing_nodes: Vec<(NodeId, Vec<PodId>)>,
-    /// Pods without a place, by id. A pod that was never tried, because fuel ran out, is not here.
+    /// Pods that the solve could not place, by id.
+    ///
+    /// Pods that were never tried, because the fuel was used up, are not here.
     pub rejected: BTreeMap<PodId, Arc<PodRejection>>,
     /// Trees of refusals for the pods that were named in the options.
     pub explanations: BTreeMap<PodId, Explanation>,
@@ -24,11 +26,11 @@ pub struct Plan {
     /// Pending pods by the zone that their constraints leave them (spec 20 §4.9): a zone,
     /// `flexible` or `none`.
     pub effective_zones: BTreeMap<String, usize>,
-    /// Whether the solve was cut short.
+    /// Whether the solve ended early because its fuel was used up.
     pub was_cut_short: bool,
 }
 
-/// A NodeClaim to create.
+/// A NodeClaim that the plan creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedNodeClaim {
     /// Its NodePool.
@@ -38,8 +40,8 @@ pub struct PlannedNodeClaim {
     /// Positions in the pool's list of the catalog, cheapest first (ties by name), at most 600.
     pub instance_types: Arc<[u32]>,
     /// The final requirements (spec 20 §3.24), without the hostname. `karpenter.sh/registered` and
-    /// `karpenter.sh/initialized` are among them, as in the solve; writing the NodeClaim leaves them
-    /// out.
+    /// `karpenter.sh/initialized` are among them, as in the solve; writing the NodeClaim leaves
+    /// them out.
     pub requirements: Arc<Requirements>,
     /// Requests of its pods and the least daemon overhead.
     pub requests: Resources,
@@ -47,7 +49,7 @@ pub struct PlannedNodeClaim {
     pub reservations: Vec<String>,
     /// Whether minValues were lowered for it.
     pub min_values_relaxed: bool,
-    /// The lowest price per hour among its compatible, available offerings; none if there is none.
+    /// The lowest hourly price of its compatible, available offerings, if it has any.
     pub lowest_price: Option<f64>,
     /// Drivers whose devices were allocated for it, sorted.
     pub dynamic_drivers: Vec<String>,
@@ -58,6 +60,6 @@ pub struct PlannedNodeClaim {
 pub struct UnusablePool {
     /// The pool.
     pub pool: PoolId,
-    /// Whether minValues were the reason.
+    /// Whether the NodePool is unusable because of minValues.
     pub misses_min_values: bool,
 }

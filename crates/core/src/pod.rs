@@ -1,4 +1,4 @@
-//! Pods, as far as decisions look at them.
+//! Pods, as far as decisions read them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) mod example;
 pub mod requests;
 mod requirements;
 
-/// One pod: who it is, where it is, and what it asks for.
+/// A pod: its identity, its node and its requests.
 #[expect(clippy::struct_excessive_bools, reason = "facts of the object, each on its own")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
@@ -34,8 +34,7 @@ pub struct Pod {
     pub labels: Arc<Labels>,
     /// What it asks for. Shared by replicas.
     pub spec: Arc<PodSpec>,
-    /// The PersistentVolumeClaims that it mounts, as names in its namespace, in the order of its
-    /// volumes.
+    /// The names of the PersistentVolumeClaims that the pod mounts, in volume order.
     pub volume_claims: Vec<String>,
     /// The node that holds it. A pod on a node that the snapshot does not know is left out.
     pub node: Option<NodeId>,
@@ -47,7 +46,7 @@ pub struct Pod {
     pub unschedulable: bool,
     /// Whether it waits for the preemption of others on a node (`status.nominatedNodeName`).
     pub preempting: bool,
-    /// Who made it.
+    /// The kind of its owner.
     pub owner: OwnerKind,
     /// The controlling owner, for default spread constraints.
     pub controller: Option<ControllerRef>,
@@ -57,8 +56,9 @@ pub struct Pod {
     pub eviction_cost: f64,
     /// Whether its condition Ready is False.
     pub is_unready: bool,
-    /// Whether something that it asks for could not be read, so that nobody knows where else it may
-    /// run.
+    /// Whether a scheduling constraint of the pod could not be parsed.
+    ///
+    /// It is then unknown on which other nodes the pod may run.
     pub has_unparsed_constraints: bool,
     /// Whether it stands for spare capacity of a CapacityBuffer and does not exist.
     pub is_virtual: bool,
@@ -67,7 +67,7 @@ pub struct Pod {
     pub problem: Option<PodProblem>,
 }
 
-/// What is wrong with a pod.
+/// The reason why the provisioner ignores a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodProblem {
     /// The text, as events carry it after `ignoring pod, `.
@@ -87,7 +87,7 @@ impl Pod {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Neither over nor on its way out.
+    /// Returns whether the pod is neither terminal nor terminating.
     pub fn is_active(&self) -> bool {
         !self.is_terminal() && !self.terminating
     }
@@ -96,7 +96,7 @@ impl Pod {
 /// The phase of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Not told, as virtual pods have it.
+    /// No phase, as in virtual pods.
     #[default]
     Unset,
     /// Accepted, not running yet.
@@ -109,10 +109,12 @@ pub enum Phase {
     Failed,
 }
 
-/// Owners that change what a pod means. Any owner reference counts, controller or not.
+/// The owner kinds that change how a pod is handled.
+///
+/// Any owner reference counts, not only the controller's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OwnerKind {
-    /// Something else, or nobody.
+    /// Another kind, or no owner.
     #[default]
     Other,
     /// A DaemonSet: the pod comes and goes with its node.
@@ -123,7 +125,7 @@ pub enum OwnerKind {
     StatefulSet,
 }
 
-/// The owner reference with `controller: true`.
+/// The pod's owner reference with `controller: true`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControllerRef {
     /// Its API group, without the version.
@@ -163,18 +165,20 @@ pub struct PodSpec {
     pub tolerations: Vec<Toleration>,
     /// The host ports of its regular containers.
     pub host_ports: Vec<HostPort>,
-    /// Whether it asks for dynamic resources (spec 20 §3.19), even if no claim is listed.
+    /// Whether the pod requests dynamic resources (spec 20 §3.19).
+    ///
+    /// It may do so even if no claim is listed.
     pub requests_dynamic_resources: bool,
     /// The ResourceClaims that it uses, resolved to names.
     pub resource_claims: Vec<ClaimRef>,
 }
 
-/// A preference and how much it counts.
+/// A preferred term with its weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedTerm<T> {
     /// 1 to 100.
     pub weight: i32,
-    /// What is preferred.
+    /// The preferred term.
     pub term: T,
 }
 

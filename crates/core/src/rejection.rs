@@ -1,5 +1,7 @@
-//! Why a pod goes nowhere, as data. The texts are upstream's, character by character, since events
-//! and logs carry them (spec 20 §0.4).
+//! The structured reasons why a solve does not place a pod.
+//!
+//! The texts are upstream's, character by character, since events and logs carry them (spec 20
+//! §0.4).
 
 use std::fmt;
 
@@ -10,10 +12,10 @@ use crate::scheduling::limits::LimitRejection;
 use crate::scheduling::min_values::MinValuesUnmet;
 use crate::taint::Taint;
 
-/// Why a pod has no place.
+/// The reason why a solve did not place a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodRejection {
-    /// It asks for dynamic resources, which are switched off.
+    /// The pod requests dynamic resources, which are disabled.
     DynamicResourcesIgnored,
     /// Its claims could not be resolved.
     DynamicResources(String),
@@ -21,12 +23,13 @@ pub enum PodRejection {
     Volumes(String),
     /// No NodePool can launch anything, and no existing node takes it.
     NoUsablePool,
-    /// Every NodePool refused it, in the order of trial.
+    /// Every NodePool rejected the pod, in the order of trial.
     Pools(Vec<PoolRejection>),
-    /// It found no place, and the solve was cut short: before it could be tried again, although it
-    /// might find one now, or before the reason was worked out.
+    /// The solve was cut short before the pod was tried again or explained.
+    ///
+    /// The pod found no node until then, although it might find one now.
     SolveCutShort,
-    /// Its NodeClaim was dropped, since the cheapest 600 types miss minValues.
+    /// The pod's NodeClaim was dropped: its cheapest 600 types miss minValues.
     MinValuesMissedAfterTruncation {
         /// The pool's name.
         pool: String,
@@ -35,24 +38,25 @@ pub enum PodRejection {
     },
 }
 
-/// Why one NodePool refused a pod.
+/// The reason why one NodePool rejected a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolRejection {
     /// The pool.
     pub pool: PoolId,
     /// Its name, since texts carry it.
     pub name: String,
-    /// Why.
+    /// The first check that the pod failed.
     pub reason: RejectionReason,
 }
 
-/// Why a candidate refused a pod: the first check that failed.
+/// The first check that a pod failed on a node, NodeClaim or NodePool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RejectionReason {
     /// Taints that it does not tolerate.
     Taints(Vec<Taint>),
-    /// A driver whose attachments no instance type has room for; none when each type is short of
-    /// another one.
+    /// A driver for whose volumes no instance type has enough attachments.
+    ///
+    /// None when each type has too few of another driver.
     VolumeLimit(Option<VolumeLimitExceeded>),
     /// Node selector or affinity.
     Requirements(IncompatibleRequirements),
@@ -72,7 +76,7 @@ pub enum RejectionReason {
     DynamicResources(String),
 }
 
-/// Attachments of a driver that are too many.
+/// A CSI driver's volume limit that the pod would exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeLimitExceeded {
     /// The driver.
@@ -94,7 +98,7 @@ pub enum TopologyKind {
     AntiAffinity,
 }
 
-/// A topology constraint that leaves no domain.
+/// A topology constraint that leaves no domain for the pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopologyRejection {
     /// Which kind.
@@ -103,7 +107,7 @@ pub struct TopologyRejection {
     pub key: String,
     /// The domains and their counts, sorted; the first 25.
     pub counts: Vec<(String, u32)>,
-    /// How many domains there are beyond those.
+    /// The number of domains beyond the listed ones.
     pub omitted_domains: usize,
     /// What the pod allows.
     pub pod_domains: Requirement,
@@ -111,7 +115,7 @@ pub struct TopologyRejection {
     pub node_domains: Requirement,
 }
 
-/// Why no instance type is left (spec 20 §3.10).
+/// The reason why no instance type is left (spec 20 §3.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceTypesRejection {
     /// minValues that were missed in Strict mode: then the flags do not matter.
@@ -122,8 +126,7 @@ pub struct InstanceTypesRejection {
     pub requirements: Requirements,
     /// The pod's requests.
     pub requests: Resources,
-    /// The least and the largest daemon overhead over the groups that were looked at; none without
-    /// daemons.
+    /// The least and the largest daemon overhead of the evaluated groups; none without daemons.
     pub overhead: Option<(Resources, Resources)>,
 }
 
@@ -145,28 +148,30 @@ pub struct TypeFlags {
     pub fits_and_offering: bool,
 }
 
-/// Reserved offerings that cannot be had (spec 45 §11.1).
+/// The reason why reserved offerings cannot be used (spec 45 §11.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedOfferingRejection {
     /// There is capacity, but other NodeClaims of this solve hold it.
     HeldByOthers,
     /// All are full and there is nothing else; Strict mode.
     Full,
-    /// The same in Fallback mode: an ordinary error.
+    /// All reserved offerings are full, in Fallback mode: an ordinary rejection.
     FullInFallbackMode,
     /// The NodeClaim would lose the reservations that it holds.
     WouldLoseReservations,
 }
 
 impl ReservedOfferingRejection {
-    /// Whether the pod waits for the next loop, without relaxation, other pools and events.
+    /// Returns whether the pod waits for the next loop.
+    ///
+    /// Such a pod gets no relaxation, no other NodePool and no event.
     pub fn defers_pod(self) -> bool {
         self != Self::FullInFallbackMode
     }
 }
 
 impl PodRejection {
-    /// Whether the pod waits for a reservation: nothing is published about it.
+    /// Returns whether the pod waits for a reservation; it then gets no event.
     pub fn waits_for_reservation(&self) -> bool {
         match self {
             Self::Pools(pools) => pools
@@ -189,19 +194,19 @@ pub struct Explanation {
 pub struct PoolExplanation {
     /// The pool's name.
     pub pool: String,
-    /// Why it refused.
+    /// The reason why the NodePool rejected the pod.
     pub reason: RejectionReason,
     /// Each instance type with all checks that it failed; nearest miss (fewest, then cheapest)
-    /// first. Also where the pool was refused before types were looked at.
+    /// first. They are evaluated even if the NodePool rejected the pod by an earlier check.
     pub types: Vec<InstanceTypeMismatch>,
 }
 
-/// What an instance type lacks.
+/// An instance type with the checks that it failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceTypeMismatch {
     /// The type's name.
     pub instance_type: String,
-    /// What failed; empty if this type alone would do.
+    /// The failed checks; empty if this type alone would fit the pod.
     pub failed_checks: Vec<FailedCheck>,
 }
 
@@ -214,9 +219,9 @@ pub enum FailedCheck {
     Resource {
         /// Which.
         name: String,
-        /// What is needed, daemons included.
+        /// The required amount, daemons included.
         needed: crate::resources::Quantity,
-        /// What it can give.
+        /// The available amount.
         available: crate::resources::Quantity,
     },
     /// No available offering suits.

@@ -1,8 +1,8 @@
 //! Requirements: which values a node may have for a label (spec 10 §10, spec 20 §1).
 //!
-//! A [`RequirementItem`] is what a spec says: key, operator, values. A [`Requirement`] is the set of
-//! values that it stands for, and [`Requirements`] are such sets by key. Items become sets once, on
-//! the way in (keys are normalised by [`Aliases`] there), and items again when a NodeClaim is
+//! A [`RequirementItem`] is what a spec says: key, operator, values. A [`Requirement`] is the set
+//! of values that it stands for, and [`Requirements`] are such sets by key. Items become sets once,
+//! on the way in (keys are normalised by [`Aliases`] there), and items again when a NodeClaim is
 //! written.
 //!
 //! This is the plain version on strings. It is meant to be obviously right, not fast.
@@ -40,8 +40,9 @@ const VALUES_SHOWN: usize = 5;
 pub struct Requirement {
     key: String,
     complement: bool,
-    /// Shared by copies: a requirement may list fifty thousand values, and each of 400 instance types
-    /// that do not meet it names it in its explanation. That took 2 s and 1.2 GB, now 30 ms and 20 MB.
+    /// Shared by copies: a requirement may list fifty thousand values, and each of 400 instance
+    /// types that do not meet it names it in its explanation. That took 2 s and 1.2 GB, now 30 ms
+    /// and 20 MB.
     values: Arc<BTreeSet<String>>,
     bounds: Bounds,
     min_values: Option<u32>,
@@ -164,9 +165,10 @@ impl Requirement {
         self.len() == 0
     }
 
-    /// One value that is allowed, for a label that needs a concrete one (spec 10 §10.3.6): the
-    /// smallest member, or the integer of a complement that `rng` picks, so that nodes of one
-    /// pool get different values, and the same ones in a replay.
+    /// Returns one allowed value, for a label that needs one (spec 10 §10.3.6).
+    ///
+    /// It is the smallest member, or the integer of a complement that `rng` picks, so that nodes of
+    /// one pool get different values, and the same ones in a replay.
     ///
     /// Only integers from 0 up are tried, because a text with a minus sign is no label value. So
     /// `Lt 0` has none.
@@ -180,7 +182,7 @@ impl Requirement {
         if count <= 0 {
             return None;
         }
-        // One more try than there are exclusions finds what is left, if anything is.
+        // One more try than there are exclusions finds an allowed integer, if there is one.
         let tries = count.min(i128::try_from(self.values.len()).unwrap_or(i128::MAX) + 1);
         (0..tries)
             .map(|offset| (lowest + (i128::from(rng) + offset) % count).to_string())

@@ -191,8 +191,9 @@ impl Resources {
         self.by_name.is_empty()
     }
 
-    /// What is left of the listed resources. Nothing is listed that was not before, and amounts may
-    /// become negative.
+    /// Returns the remaining amounts of the listed resources.
+    ///
+    /// The result lists no further resources, and amounts may become negative.
     #[must_use]
     pub fn subtract(&self, other: &Self) -> Self {
         self.iter()

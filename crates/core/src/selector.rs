@@ -57,7 +57,7 @@ impl Selector {
 }
 
 impl LabelSelector {
-    /// Exactly these labels.
+    /// Returns a selector that requires exactly these labels.
     pub fn from_labels(labels: Labels) -> Self {
         Self { labels, expressions: BTreeSet::new() }
     }

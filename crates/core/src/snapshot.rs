@@ -17,8 +17,9 @@ use crate::taint::Taint;
 use crate::volume::Volumes;
 use std::sync::Arc;
 
-/// Everything of a cluster that a decision may look at. What can be large is shared, so a copy of it
-/// with a few changes costs little.
+/// Everything of a cluster that a decision may read.
+///
+/// Large parts are shared, so a copy with a few changes costs little.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The NodePools that can launch nodes for pods: managed, ready, not static, not deleting. In
@@ -122,7 +123,7 @@ pub struct StateNode {
     pub name: String,
     /// The effective labels: the NodeClaim's until the node is registered, then the Node's.
     pub labels: Labels,
-    /// The effective taints, those that go away by themselves left out.
+    /// The effective taints, without the ephemeral ones of a starting node.
     pub taints: Vec<Taint>,
     /// Labels and taints of the Node object as they are; none while there is no Node.
     pub object: Option<NodeObject>,
@@ -132,25 +133,25 @@ pub struct StateNode {
     pub is_managed: bool,
     /// Whether it is ready for pods; nodes that are not ours count as such.
     pub is_initialized: bool,
-    /// Whether it is on its way out, or marked for it.
+    /// Whether it is being deleted, or marked for deletion.
     pub is_deleting: bool,
     /// What it has, `nodes` left out.
     pub capacity: Resources,
     /// What pods may use.
     pub allocatable: Resources,
-    /// CSI drivers that the node published: how many volumes it can attach, none for unlimited.
+    /// The volume limits that the node published by CSI driver; `None` is unlimited.
     pub published_volume_limits: BTreeMap<String, Option<u32>>,
     /// When the NodeClaim became Initialized.
     pub initialized_at: Option<Timestamp>,
     /// When a pod last came or went.
     pub last_pod_event: Option<Timestamp>,
-    /// The machine in the cloud.
+    /// The provider's id of the instance.
     pub provider_id: String,
-    /// What only disruption looks at.
+    /// The facts that only disruption reads.
     pub disruption_state: NodeDisruptionState,
 }
 
-/// Where a node is in its life, as far as it decides whether the node may be disrupted.
+/// The facts of a node that decide whether it may be disrupted.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "facts of the objects, each on its own")]
 pub struct NodeDisruptionState {
@@ -158,7 +159,7 @@ pub struct NodeDisruptionState {
     pub node_claim: String,
     /// The uid of the NodeClaim.
     pub node_claim_uid: String,
-    /// When the NodeClaim was created.
+    /// The creation time of the NodeClaim.
     pub node_claim_created_at: Option<Timestamp>,
     /// Whether the Node has joined; one that is not ours has.
     pub is_registered: bool,
@@ -177,15 +178,15 @@ pub struct NodeDisruptionState {
     pub do_not_disrupt: Option<String>,
     /// Whether the annotation `karpenter.sh/do-not-repair`, found likewise, is `true`.
     pub do_not_repair: bool,
-    /// The annotation of the NodeClaim that says whose pods came back after a consolidation.
+    /// The annotation of the NodeClaim that records failed consolidations.
     pub failed_consolidations: Option<String>,
     /// How long a drain may take at most; none for no bound.
     pub termination_grace_period: Option<SignedDuration>,
     /// When it expires, counted from its creation; none for Never.
     pub expire_after: Option<SignedDuration>,
-    /// When the last reboot by repair ended.
+    /// The time when the last reboot by repair ended.
     pub rebooted_at: Option<Timestamp>,
-    /// When the Node was created.
+    /// The creation time of the Node.
     pub node_created_at: Option<Timestamp>,
     /// The conditions of the Node, for repair.
     pub conditions: Vec<NodeCondition>,
@@ -200,7 +201,7 @@ pub struct NodeCondition {
     pub status: String,
     /// Why, in one word; may be empty.
     pub reason: String,
-    /// Since when it has this status, if that is told.
+    /// The time of the last change of the status, if the condition has one.
     pub last_transition_time: Option<Timestamp>,
 }
 

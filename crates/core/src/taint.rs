@@ -51,8 +51,7 @@ pub struct Toleration {
 }
 
 impl Taint {
-    /// Whether two taints are the same to those who add and remove them: key and effect, whatever
-    /// the value.
+    /// Returns whether two taints have the same key and effect, whatever the value.
     pub fn matches(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }
@@ -88,7 +87,7 @@ fn integer(text: &str) -> Option<i64> {
     text.parse().ok().filter(|number: &i64| number.to_string() == text)
 }
 
-/// The taints, of any effect, that no toleration covers.
+/// Returns the taints, of any effect, that no toleration covers.
 pub fn untolerated_taints<'a>(taints: &'a [Taint], tolerations: &[Toleration]) -> Vec<&'a Taint> {
     taints.iter().filter(|taint| !tolerations.iter().any(|t| t.tolerates(taint))).collect()
 }

@@ -1,8 +1,8 @@
-//! Building blocks for tests: objects with harmless defaults, small worlds, and questions to a plan.
+//! Building blocks for tests: objects with harmless defaults, small worlds, and queries on plans.
 //!
-//! What a test does not mention does not matter, so each builder starts from something that gets in
-//! nobody's way: [`pod`] asks for nothing, [`pool`] allows everything, [`node`] is large, ready and
-//! empty. A [`World`] holds them and solves; an [`Outcome`] answers where pods went.
+//! What a test does not mention does not matter, so each builder starts from an object without side
+//! effects: [`pod`] requires nothing, [`pool`] allows everything, [`node`] is large, ready and
+//! empty. A [`World`] holds them and solves; an [`Outcome`] returns where pods went.
 //! [`assert_plan_text`] does the same in text.
 //!
 //! Keys may be written short (`zone`, `hostname`, `type`; see [`label_key`]).

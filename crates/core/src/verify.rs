@@ -1,8 +1,8 @@
 //! Whether a plan can be carried out: an independent check against the rules of Kubernetes, not
 //! against the way a solver finds plans.
 //!
-//! It raises no false alarm: what is reported would go wrong in a cluster. What it leaves out on
-//! purpose, since a correct plan may look like it:
+//! It raises no false alarm: each violation would go wrong in a cluster. It does not check the
+//! following, which a correct plan may contain:
 //!
 //! - Preferences of any kind, and PreferNoSchedule taints: they may be given up.
 //! - Pods that match the selector of a spread constraint without having it themselves: they may
@@ -36,7 +36,7 @@ mod violation;
 use planned_cluster::PlannedCluster;
 pub use violation::{Target, Violation};
 
-/// What is wrong with a plan for the request; nothing if it is fine.
+/// Returns the violations of a plan for the request; empty if it is correct.
 pub fn check_plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     let mut found = check_pod_accounting(request, plan);
     // What follows looks things up by id.
@@ -66,7 +66,7 @@ pub fn check_plan(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     distinct
 }
 
-/// Every pod that was asked for has exactly one answer, and no other pod has any.
+/// Checks that each requested pod, and no other pod, has exactly one answer.
 fn check_pod_accounting(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     let is_known = |pod: &PodId| pod.index() < request.snapshot.pods.len();
     let requested: BTreeSet<PodId> = request.pods.iter().copied().filter(is_known).collect();

@@ -70,7 +70,7 @@ pub struct StorageClass {
 }
 
 impl VolumeClaim {
-    /// The storage class; empty if there is none.
+    /// Returns the storage class; empty if there is none.
     pub(crate) fn storage_class_name(&self) -> &str {
         self.storage_class.as_deref().unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl VolumeClaim {
     }
 }
 
-// The texts of what is not there are those of upstream's cached reads, which name the kind.
+// The texts for missing objects are those of upstream's cached reads, which name the kind.
 impl Volumes {
     /// A claim of the pod, or why there is none.
     fn claim(&self, pod: &Pod, name: &str) -> Result<&VolumeClaim, String> {

@@ -1,7 +1,6 @@
 //! The order in which weighted objects are tried: NodePools (spec 10 §14.3), NodeOverlays (§4.4).
 
-/// Sorts so that what is tried first comes first: larger `spec.weight` (absent counts as 0), then
-/// the name that is *later* in the alphabet.
+/// Sorts by decreasing `spec.weight` (absent is 0), then by decreasing name.
 pub fn order_by_weight<T>(items: &mut [T], weight_and_name: impl Fn(&T) -> (Option<i32>, &str)) {
     items.sort_by(|a, b| {
         let (weight_a, name_a) = weight_and_name(a);

@@ -1,8 +1,9 @@
-//! Which nodes budgets count, and who keeps to them (spec 30 §4, spec 45 §9.2).
+//! Tests of budgets: which nodes they count, and which methods respect them (spec 30 §4, spec 45
+//! §9.2).
 
 use jiff::Timestamp;
 use karpenter_core::disruption::{
-    Allowances, Method, PassContext as Seen, Reason, SearchFuel, SearchMode, Settings, run_pass,
+    Allowances, Method, PassContext, Reason, SearchFuel, SearchMode, Settings, run_pass,
 };
 use karpenter_core::requirement::Operator;
 use karpenter_core::testing::{
@@ -23,7 +24,7 @@ fn node_of_size(name: &str, cpu: u32) -> NodeBuilder {
     node(name).of_type(&sized(cpu).build()).label("capacity-type", "on-demand").zone(ZONE)
 }
 
-/// Ten good nodes of a pool with this budget.
+/// Returns a world with ten ready nodes of a NodePool with this budget.
 fn world_of_ten_nodes(budget: &str) -> World {
     let start = World::empty().types([sized(4)]).pool(pool("default").budget(budget, &[]));
     (0..10).fold(start, |world, number| world.node(node_of_size(&format!("n{number}"), 4)))
@@ -31,8 +32,8 @@ fn world_of_ten_nodes(budget: &str) -> World {
 
 fn remaining_disruptions(world: &World, reason: Reason) -> u32 {
     let settings = Settings::default();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    Allowances::new(&seen, reason).remaining("default")
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    Allowances::new(&context, reason).remaining("default")
 }
 
 #[test]
@@ -88,8 +89,8 @@ fn nodes_of_other_pools_do_not_count_against_the_budget() {
         });
         for search in [SearchMode::Upstream, SearchMode::Best] {
             let settings = Settings { search, ..Settings::default() };
-            let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-            let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
+            let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+            let found = run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
             assert!(!found.commands.is_empty());
             for name in &names {
                 let gone = found.commands.iter().flat_map(|command| &command.candidates);
@@ -109,11 +110,11 @@ fn an_unparsable_budget_blocks_only_its_own_node_pool() {
         .node(node_of_size("a", 4))
         .node(node_of_size("b", 4).pool("other"));
     let settings = Settings { search: SearchMode::Upstream, ..Settings::default() };
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    let found = run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
     let gone: Vec<_> = found.commands[0].candidates.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(gone, ["b"], "30/LOOP-9");
-    let allowances = Allowances::new(&seen, Reason::Empty);
+    let allowances = Allowances::new(&context, Reason::Empty);
     let (_, broken) = allowances.pools().find(|(name, _)| *name == "default").unwrap();
     assert!(broken.is_blocked() && broken.allowance.problems.len() == 1, "30/LOOP-9");
 }
@@ -130,10 +131,10 @@ fn single_node_consolidation_stops_when_the_budget_is_used_up() {
     let mut queued = std::collections::BTreeSet::new();
     let mut passes = 0;
     loop {
-        let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-        seen.queued = queued.clone();
-        seen.settled = [Method::MultiNode].into();
-        let found = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
+        let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+        context.queued = queued.clone();
+        context.settled = [Method::MultiNode].into();
+        let found = run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
         let Some(command) = found.commands.first() else {
             assert_eq!(found.settled, [], "30/MEMO-2");
             break;

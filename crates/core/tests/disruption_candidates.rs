@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
-    CandidateIndex, DisruptionClass, PassContext as Seen, Rejection, Settings,
+    CandidateIndex, DisruptionClass, PassContext, Rejection, Settings,
 };
 use karpenter_core::pod::{OwnerKind, Phase};
 use karpenter_core::selector::{LabelSelector, Selector};
@@ -33,13 +33,13 @@ fn world() -> World {
 fn candidate_result(
     world: &World,
     class: DisruptionClass,
-    change: impl FnOnce(&mut Seen<'_>),
+    change: impl FnOnce(&mut PassContext<'_>),
 ) -> Result<(), Rejection> {
     let settings = Settings::default();
-    let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    change(&mut seen);
-    let board = CandidateIndex::new(&seen);
-    board.candidate(world.node_id("n"), class).map(|_| ())
+    let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    change(&mut context);
+    let index = CandidateIndex::new(&context);
+    index.candidate(world.node_id("n"), class).map(|_| ())
 }
 
 #[track_caller]
@@ -191,10 +191,10 @@ fn deleting_uninitialized_or_unmanaged_nodes_are_no_candidates() {
 fn a_nominated_or_queued_node_is_no_candidate() {
     let world = world().node(sold("n"));
     let promised = |class, until, rest| {
-        candidate_result(&world, class, |seen| {
-            seen.nominated =
+        candidate_result(&world, class, |context| {
+            context.nominated =
                 [("test:///n".to_owned(), now() + SignedDuration::from_secs(until))].into();
-            seen.validation_delay = SignedDuration::from_secs(rest);
+            context.validation_delay = SignedDuration::from_secs(rest);
         })
     };
     for class in [DisruptionClass::Graceful, DisruptionClass::Eventual] {
@@ -207,7 +207,7 @@ fn a_nominated_or_queued_node_is_no_candidate() {
     assert_eq!(promised(DisruptionClass::Graceful, 16, 15), Err(Rejection::Nominated));
     assert_eq!(promised(DisruptionClass::Eventual, 15, 15), Err(Rejection::Nominated));
     let id = BTreeSet::from(["test:///n".to_owned()]);
-    let queued = candidate_result(&world, DisruptionClass::Graceful, |seen| seen.queued = id);
+    let queued = candidate_result(&world, DisruptionClass::Graceful, |context| context.queued = id);
     assert_eq!(queued, Err(Rejection::InQueue), "30/CAND-13");
     assert!(!Rejection::InQueue.is_published() && !Rejection::NotManaged.is_published());
 }
@@ -250,19 +250,19 @@ fn a_node_with_unknown_labels_is_a_candidate_without_a_price() {
     ] {
         let world = world().node(node);
         let settings = Settings::default();
-        let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-        let board = CandidateIndex::new(&seen);
-        let candidate = board.candidate(world.node_id("n"), DisruptionClass::Eventual).unwrap();
+        let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+        let index = CandidateIndex::new(&context);
+        let candidate = index.candidate(world.node_id("n"), DisruptionClass::Eventual).unwrap();
         assert_eq!((candidate.price, candidate.savings_ratio()), (0.0, 0.0), "{case}");
     }
 }
 
 fn costs(world: &World, name: &str) -> (f64, f64, f64) {
     let settings = Settings::default();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let board = CandidateIndex::new(&seen);
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    let index = CandidateIndex::new(&context);
     let found =
-        board.candidate(world.node_id(name), DisruptionClass::Eventual).expect("a candidate");
+        index.candidate(world.node_id(name), DisruptionClass::Eventual).expect("a candidate");
     (found.price, found.disruption_cost, found.reschedule_cost)
 }
 
@@ -280,9 +280,9 @@ fn an_unavailable_offering_still_gives_the_price_of_its_node() {
 fn the_disruption_cost_of_a_node_falls_as_its_expiry_approaches() {
     let hours = SignedDuration::from_hours;
     let aged = |age: i64, expires: Option<i64>| {
-        let node = sold("n").disruption_state(|standing| {
-            standing.node_claim_created_at = Some(now() - hours(age));
-            standing.expire_after = expires.map(hours);
+        let node = sold("n").disruption_state(|state| {
+            state.node_claim_created_at = Some(now() - hours(age));
+            state.expire_after = expires.map(hours);
         });
         costs(&world().node(node).pod(pod("p").on_node("n").replicas(2)), "n").1
     };
@@ -315,9 +315,9 @@ fn candidates_are_ranked_by_savings_per_disruption_cost() {
             world.node(sold(name).label("type", name)).pod(pod(name).on_node(name).replicas(pods));
     }
     let settings = Settings::default();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let board = CandidateIndex::new(&seen);
-    let ratios = board.candidates(DisruptionClass::Graceful);
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    let index = CandidateIndex::new(&context);
+    let ratios = index.candidates(DisruptionClass::Graceful);
     let ratios: Vec<_> = ratios.iter().map(|one| (one.savings_ratio() * 100.0).round()).collect();
     assert_eq!(ratios, [500.0, 125.0, 11.0], "30/COST-4");
 }
@@ -329,8 +329,8 @@ fn a_node_of_a_static_node_pool_can_be_a_candidate() {
         .pool(pool("default").replicas(1))
         .node(sold("n"));
     let settings = Settings::default();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    let board = CandidateIndex::new(&seen);
-    assert!(board.candidate(world.node_id("n"), DisruptionClass::Eventual).unwrap().is_static);
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    let index = CandidateIndex::new(&context);
+    assert!(index.candidate(world.node_id("n"), DisruptionClass::Eventual).unwrap().is_static);
     assert_eq!(world.snapshot.pools.len(), 0, "no pods are placed with it");
 }

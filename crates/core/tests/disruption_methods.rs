@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
-    ConsolidationPolicy, Decision, Method, NodeEventKind, PassContext as Seen, PassOutcome, Reason,
+    ConsolidationPolicy, Decision, Method, NodeEventKind, PassContext, PassOutcome, Reason,
     SearchFuel, SearchMode, Settings, recheck_candidates, run_pass,
 };
 use karpenter_core::pod::OwnerKind;
@@ -67,7 +67,7 @@ fn sizes() -> Vec<TypeBuilder> {
     [1, 2, 4, 8, 16].map(sized).to_vec()
 }
 
-/// A node of one of these types.
+/// Returns an on-demand node of the type [`sized`] with this many cpu.
 fn node_of_size(name: &str, cpu: u32) -> NodeBuilder {
     let one = sized(cpu).build();
     node(name).of_type(&one).label("capacity-type", "on-demand").zone(ZONE)
@@ -89,14 +89,18 @@ fn run(world: &World, settings: &Settings) -> PassOutcome {
     run_with(world, settings, |_| ())
 }
 
-fn run_with(world: &World, settings: &Settings, change: impl FnOnce(&mut Seen<'_>)) -> PassOutcome {
+fn run_with(
+    world: &World,
+    settings: &Settings,
+    change: impl FnOnce(&mut PassContext<'_>),
+) -> PassOutcome {
     let settings = Settings { scheduling: world.options.clone(), ..settings.clone() };
-    let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    change(&mut seen);
-    run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited())
+    let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    change(&mut context);
+    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
-/// Method, decision and nodes of each command.
+/// Returns method, decision and sorted nodes of each command.
 fn command_summaries(pass: &PassOutcome) -> Vec<(Method, Decision, Vec<&str>)> {
     let all = pass.commands.iter();
     all.map(|one| {
@@ -112,7 +116,7 @@ fn notice_texts(pass: &PassOutcome, kind: NodeEventKind) -> Vec<&str> {
     pass.node_events.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
 }
 
-/// Names of the instance types of the only replacement.
+/// Returns the instance type names of the first command's replacement.
 fn replacement_types(world: &World, pass: &PassOutcome) -> Vec<String> {
     let claim = pass.commands[0].replacements[0].planned().expect("a planned one");
     let types = world.types_of(&world.snapshot.pool(claim.pool).name);

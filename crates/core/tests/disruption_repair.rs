@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use karpenter_core::disruption::{
-    Command, Decision, Method, NodeEventKind, PassContext as Seen, PassOutcome, RebootHistory,
-    RepairRules, Replacement, SearchFuel, SearchMode, Settings, TerminateFirstReason, run_pass,
+    Command, Decision, Method, NodeEventKind, PassContext, PassOutcome, RebootHistory, RepairRules,
+    Replacement, SearchFuel, SearchMode, Settings, TerminateFirstReason, run_pass,
 };
 use karpenter_core::lifecycle::repair::policy::{Policies, RepairAction, RepairPolicy};
 use karpenter_core::requirement::Operator;
@@ -75,7 +75,11 @@ fn on_demand() -> PoolBuilder {
     pool("default").require("capacity-type", Operator::In, &["on-demand"])
 }
 
-fn run(world: &World, policies: &Policies, change: impl FnOnce(&mut Seen<'_>)) -> PassOutcome {
+fn run(
+    world: &World,
+    policies: &Policies,
+    change: impl FnOnce(&mut PassContext<'_>),
+) -> PassOutcome {
     let settings =
         Settings { search: SearchMode::Upstream, static_capacity: true, ..Settings::default() };
     run_with(world, policies, &settings, change)
@@ -85,13 +89,13 @@ fn run_with(
     world: &World,
     policies: &Policies,
     settings: &Settings,
-    change: impl FnOnce(&mut Seen<'_>),
+    change: impl FnOnce(&mut PassContext<'_>),
 ) -> PassOutcome {
     let history = RebootHistory::default();
-    let mut seen = Seen::new(&world.snapshot, &world.catalog, settings, now());
-    seen.repair = Some(RepairRules { policies, history: &history });
-    change(&mut seen);
-    run_pass(&seen, Method::Repair, &mut SearchFuel::unlimited())
+    let mut context = PassContext::new(&world.snapshot, &world.catalog, settings, now());
+    context.repair = Some(RepairRules { policies, history: &history });
+    change(&mut context);
+    run_pass(&context, Method::Repair, &mut SearchFuel::unlimited())
 }
 
 fn repairs(pass: &PassOutcome) -> Vec<&Command> {
@@ -116,7 +120,7 @@ fn an_unhealthy_node_is_replaced_or_deleted() {
     let early = world(on_demand()).node(unhealthy_node("n", "Ready", "", 29));
     let found = run(&early, &policies(None), |_| ());
     assert_eq!((repairs(&found).len(), found.node_events.len()), (0, 0), "45/RM-3");
-    let off = run(&empty, &policies(None), |seen| seen.repair = None);
+    let off = run(&empty, &policies(None), |context| context.repair = None);
     assert_eq!(repairs(&off).len(), 0, "45/RM-27");
 }
 
@@ -174,8 +178,8 @@ fn repair_respects_budgets_except_for_uninitialized_nodes() {
     assert_eq!(repairs(&found)[0].drain_bound, Some(SignedDuration::from_mins(5)), "45/RM-7");
     let starting = unhealthy_node("n", "Ready", "", 31).uninitialized();
     let world = self::world(on_demand().budget("0", &[])).node(starting);
-    let found = run(&world, &policies(None), |seen| {
-        seen.nominated = [("test:///n".to_owned(), Timestamp::MAX)].into();
+    let found = run(&world, &policies(None), |context| {
+        context.nominated = [("test:///n".to_owned(), Timestamp::MAX)].into();
     });
     assert_eq!(repairs(&found).len(), 1, "45/RM-17");
 }
@@ -229,9 +233,9 @@ fn a_node_is_rebooted_at_most_twice_a_day() {
         let mut world = world.clone();
         world.snapshot.nodes[0].disruption_state.node_claim_uid = uid.to_owned();
         let settings = Settings::default();
-        let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-        seen.repair = Some(RepairRules { policies: &policies, history });
-        let found = run_pass(&seen, Method::Repair, &mut SearchFuel::unlimited());
+        let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+        context.repair = Some(RepairRules { policies: &policies, history });
+        let found = run_pass(&context, Method::Repair, &mut SearchFuel::unlimited());
         let command = repairs(&found)[0].clone();
         let is_escalated = command.repair.as_ref().unwrap().is_escalated;
         (command.decision(), command.savings, is_escalated)
@@ -254,9 +258,9 @@ fn repair_of_a_static_node_pool_respects_its_node_limit() {
     let with = |pool: PoolBuilder, settings: Settings| {
         let nodes = (0..4).fold(world(pool), |w, n| w.node(healthy(&format!("h{n}"))));
         let world = nodes.node(unhealthy_node("n", "Ready", "", 31));
-        run_with(&world, &policies(None), &settings, |seen| {
+        run_with(&world, &policies(None), &settings, |context| {
             let counts = ClaimCounts { active: 5, ..ClaimCounts::default() };
-            seen.static_claims = [("default".to_owned(), counts)].into();
+            context.static_claims = [("default".to_owned(), counts)].into();
         })
     };
     let fixed = || on_demand().replicas(5);
@@ -302,9 +306,10 @@ fn a_node_pool_with_unknown_types_does_not_block_other_repairs() {
             terminate_first_repair: true,
             ..Settings::default()
         };
-        let found = run_with(world, &policies(None), &settings, |seen| {
+        let found = run_with(world, &policies(None), &settings, |context| {
             let counts = ClaimCounts { active: 5, ..ClaimCounts::default() };
-            seen.static_claims = ["default", "other"].map(|pool| (pool.to_owned(), counts)).into();
+            context.static_claims =
+                ["default", "other"].map(|pool| (pool.to_owned(), counts)).into();
         });
         let command = repairs(&found)[0];
         (command.candidates[0].name.clone(), command.decision())

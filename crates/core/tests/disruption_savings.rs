@@ -1,10 +1,10 @@
-//! What commands save, how they are told, and scores of policy Balanced (spec 30 §7, §12).
+//! Tests of savings of commands, their messages, and scores of policy Balanced (spec 30 §7, §12).
 #![expect(clippy::float_cmp, reason = "prices here are sums that have no rounding")]
 
 use jiff::Timestamp;
 use karpenter_core::disruption::{
-    ConsolidationPolicy, Decision, FailureClass, Method, PassContext as Seen, PassOutcome,
-    SearchFuel, SearchMode, Settings, apply_command, instance_type_names, run_pass, validate,
+    ConsolidationPolicy, Decision, FailureClass, Method, PassContext, PassOutcome, SearchFuel,
+    SearchMode, Settings, apply_command, instance_type_names, run_pass, validate,
 };
 use karpenter_core::pod::OwnerKind;
 use karpenter_core::requirement::Operator;
@@ -37,12 +37,12 @@ fn pass_outcome(world: &World) -> PassOutcome {
     pass_outcome_with_pool_costs(world, &[])
 }
 
-/// The same with costs of NodePools that are tracked.
+/// Runs a pass with tracked costs of NodePools.
 fn pass_outcome_with_pool_costs(world: &World, costs: &[(&str, f64)]) -> PassOutcome {
     let settings = Settings { search: SearchMode::Upstream, ..Settings::default() };
-    let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    seen.pool_costs = costs.iter().map(|&(pool, cost)| (pool.to_owned(), cost)).collect();
-    run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited())
+    let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    context.pool_costs = costs.iter().map(|&(pool, cost)| (pool.to_owned(), cost)).collect();
+    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -222,8 +222,8 @@ fn a_command_is_invalid_once_its_node_is_deleting() {
     let types = [instance_type_names(&world.snapshot, &world.catalog, claim)];
     let check = |world: &World| {
         let settings = Settings::default();
-        let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-        validate(&seen, &command, &types, &mut Fuel::unlimited())
+        let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+        validate(&context, &command, &types, &mut Fuel::unlimited())
     };
     assert_eq!(check(&world).unwrap().command, command);
     world.snapshot.nodes[0].is_deleting = true;
@@ -248,8 +248,8 @@ fn validation_refreshes_a_command_for_the_current_node_pools() {
     let types = [instance_type_names(&before.snapshot, &before.catalog, claim)];
     let mut now_there = with(vec![on_demand()]);
     let settings = Settings::default();
-    let seen = Seen::new(&now_there.snapshot, &now_there.catalog, &settings, now());
-    let valid = validate(&seen, &command, &types, &mut Fuel::unlimited()).unwrap();
+    let context = PassContext::new(&now_there.snapshot, &now_there.catalog, &settings, now());
+    let valid = validate(&context, &command, &types, &mut Fuel::unlimited()).unwrap();
     let again = valid.refreshed.replacements[0].planned().unwrap();
     assert_eq!(instance_type_names(&now_there.snapshot, &now_there.catalog, again), types[0]);
     apply_command(&mut now_there.snapshot, &now_there.catalog, &valid.refreshed);

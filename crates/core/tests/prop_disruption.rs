@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use karpenter_core::catalog::{InstanceType, SPOT, worst_launch_price};
 use karpenter_core::disruption::{
-    Allowances, CandidateIndex, Command, ConsolidationPolicy, Method, PassContext as Seen,
-    PassOutcome, PoolScore, Reason, SearchFuel, SearchMode, Settings, apply_command, run_pass,
+    Allowances, CandidateIndex, Command, ConsolidationPolicy, Method, PassContext, PassOutcome,
+    PoolScore, Reason, SearchFuel, SearchMode, Settings, apply_command, run_pass,
 };
 use karpenter_core::id::{NodeId, PodId};
 use karpenter_core::plan::PlannedNodeClaim;
@@ -44,8 +44,8 @@ fn sized(cpu: u32, family: &str, factors: [f64; 2]) -> TypeBuilder {
     one
 }
 
-/// Prices are sums of powers of two, so that their sums are exact: upstream moves pods for a saving in
-/// the last digits, others do not, and that is not what the laws here are about.
+/// Prices are sums of powers of two, so that their sums are exact: upstream moves pods for a saving
+/// in the last digits, others do not, and that is not what the laws here are about.
 fn types() -> Vec<TypeBuilder> {
     let families =
         [("a", [1.0, 1.125]), ("b", [1.25, 1.375]), ("c", [0.9375, 1.0625]), ("d", [3.0, 0.6875])];
@@ -188,21 +188,21 @@ fn some_pod(name: &str, rng: &mut SeededRng) -> karpenter_core::testing::PodBuil
 }
 
 fn pass_outcome(world: &World, settings: &Settings) -> PassOutcome {
-    let seen = Seen::new(&world.snapshot, &world.catalog, settings, now());
-    run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited())
+    let context = PassContext::new(&world.snapshot, &world.catalog, settings, now());
+    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
 }
 
 fn settings(search: SearchMode, spot_to_spot: bool) -> Settings {
     Settings { search, spot_to_spot, ..Settings::default() }
 }
 
-/// What is saved on purpose: drift may well cost something.
+/// Returns the savings of all commands but drift, which may well cost something.
 fn savings(pass: &PassOutcome) -> f64 {
     let saving = pass.commands.iter().filter(|command| command.reason() != Reason::Drifted);
     saving.map(|command| command.savings).sum()
 }
 
-/// The commands by names, so that the order of lists does not matter.
+/// Returns the commands by names, so that the order of lists does not matter.
 fn command_names(
     world: &World,
     pass: &PassOutcome,
@@ -223,15 +223,15 @@ fn options<'w>(world: &'w World, claim: &PlannedNodeClaim) -> Vec<&'w InstanceTy
     claim.instance_types.iter().map(|&at| &*types[at as usize]).collect()
 }
 
-/// INV-1, INV-2, INV-10.
+/// Checks INV-1, INV-2 and INV-10: candidates are eligible, unique and within budgets.
 fn check_candidates(world: &World, settings: &Settings, pass: &PassOutcome) {
-    let seen = Seen::new(&world.snapshot, &world.catalog, settings, now());
-    let board = CandidateIndex::new(&seen);
+    let context = PassContext::new(&world.snapshot, &world.catalog, settings, now());
+    let index = CandidateIndex::new(&context);
     let mut gone = BTreeSet::new();
     let mut spent: BTreeMap<(&str, Reason), u32> = BTreeMap::new();
     for command in &pass.commands {
         for one in &command.candidates {
-            let found = board.candidate(one.node, command.method.class());
+            let found = index.candidate(one.node, command.method.class());
             assert!(found.is_ok(), "30/INV-1: {} {found:?}", one.name);
             assert!(gone.insert(one.node), "30/INV-10: {} twice", one.name);
             for reason in Reason::ALL {
@@ -243,7 +243,7 @@ fn check_candidates(world: &World, settings: &Settings, pass: &PassOutcome) {
         }
     }
     for ((pool, reason), spent) in spent {
-        let left = Allowances::new(&seen, reason).remaining(pool);
+        let left = Allowances::new(&context, reason).remaining(pool);
         assert!(spent <= left, "30/INV-2: {spent} of {left} in {pool} for {reason}");
     }
     for command in &pass.commands {
@@ -257,7 +257,9 @@ fn check_candidates(world: &World, settings: &Settings, pass: &PassOutcome) {
     }
 }
 
-/// INV-3: each set has its places in one simulation, on what the sets before it leave.
+/// Checks INV-3: one simulation places the pods of each command.
+///
+/// The simulation runs on the cluster that the commands before it leave.
 fn check_placements(world: &World, pass: &PassOutcome) {
     let mut snapshot = world.snapshot.clone();
     let options = Options {
@@ -296,7 +298,7 @@ fn check_placements(world: &World, pass: &PassOutcome) {
     check_node_capacity(&snapshot, pass);
 }
 
-/// After all commands no node that got pods holds more than it can.
+/// Checks that no destination node exceeds its allocatable resources.
 fn check_node_capacity(snapshot: &Snapshot, pass: &PassOutcome) {
     let moving = pass.commands.iter().filter(|one| one.reason() == Reason::Underutilized);
     let targets: BTreeSet<NodeId> =
@@ -443,8 +445,8 @@ proptest! {
     }
 }
 
-/// No law, so always the same clusters: what comes after a pass is foreseen, and pods may go elsewhere
-/// in the end. Of 20,000 random clusters one ended dearer, a quarter ended cheaper.
+/// No law, so always the same clusters: what comes after a pass is foreseen, and pods may go
+/// elsewhere in the end. Of 20,000 random clusters one ended dearer, a quarter ended cheaper.
 #[test]
 fn the_final_cost_is_at_most_that_of_the_upstream_search() {
     let mut seeds = SeededRng::new(7);
@@ -461,42 +463,42 @@ fn the_final_cost_is_at_most_that_of_the_upstream_search() {
     assert!(bests < upstreams * 0.97, "{bests} after {upstreams}");
 }
 
-/// Which of the options that were planned is launched.
+/// Which of the planned instance types and offerings is launched.
 #[derive(Clone, Copy)]
 enum LaunchChoice {
     Cheapest,
     MostExpensive,
 }
 
-/// What the nodes cost per hour that are there when no pass finds anything more.
+/// Returns the hourly cost of the nodes when no pass finds any more commands.
 fn final_cluster_cost(mut world: World, search: SearchMode) -> f64 {
     let settings = settings(search, true);
     for _ in 0..60 {
-        let mut seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+        let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
         // As a controller tracks it.
-        seen.pool_costs = [("one".to_owned(), cluster_cost(&seen))].into();
-        let pass = run_pass(&seen, Method::Emptiness, &mut SearchFuel::unlimited());
+        context.pool_costs = [("one".to_owned(), cluster_cost(&context))].into();
+        let pass = run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
         if pass.commands.is_empty() {
             break;
         }
         world = world_after_pass(&world, &pass, LaunchChoice::Cheapest);
     }
-    cluster_cost(&Seen::new(&world.snapshot, &world.catalog, &settings, now()))
+    cluster_cost(&PassContext::new(&world.snapshot, &world.catalog, &settings, now()))
 }
 
-fn cluster_cost(seen: &Seen<'_>) -> f64 {
-    let board = CandidateIndex::new(seen);
-    let candidates = board.candidates(karpenter_core::disruption::DisruptionClass::Graceful);
+fn cluster_cost(context: &PassContext<'_>) -> f64 {
+    let index = CandidateIndex::new(context);
+    let candidates = index.candidates(karpenter_core::disruption::DisruptionClass::Graceful);
     candidates.iter().map(|one| one.price).sum()
 }
 
-/// The world after the commands.
+/// Returns the world after the commands of a pass.
 fn world_after_pass(world: &World, pass: &PassOutcome, launched: LaunchChoice) -> World {
     let mut next = world.clone();
     for command in &pass.commands {
         let before = next.snapshot.nodes.len();
         apply_command(&mut next.snapshot, &world.catalog, command);
-        // What is only for pods that wait anyway is not among the nodes.
+        // A replacement that is only for pending pods is not among the nodes.
         let is_moved = |pod: &PodId| {
             let on = world.snapshot.pod(*pod).node;
             command.candidates.iter().any(|one| Some(one.node) == on)
@@ -512,7 +514,7 @@ fn world_after_pass(world: &World, pass: &PassOutcome, launched: LaunchChoice) -
         .map(NodeId::new)
         .filter(|node| next.snapshot.node(*node).is_deleting)
         .collect();
-    // What goes is gone with what is left on it, but stays in the list so that ids hold.
+    // Deleted nodes lose their pods, but stay in the list so that ids hold.
     next.snapshot.pods.retain(|pod| !pod.node.is_some_and(|node| going.contains(&node)));
     for node in going {
         next.snapshot.nodes[node.index()].is_managed = false;

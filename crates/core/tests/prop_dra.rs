@@ -1,5 +1,7 @@
-//! Laws of device allocation (spec 20 §3.19): whatever pods come in whatever order, no device is
-//! given away twice, and what is released is as if it had never been held.
+//! Laws of device allocation (spec 20 §3.19).
+//!
+//! Whatever pods come in whatever order, no device is allocated twice, and a released device is as
+//! if it had never been held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -166,10 +168,10 @@ fn allocate_claim(
     allocator.allocate(&candidate, &[key]).ok()
 }
 
-/// What a device is, by where it is seen: published ones are the same for all.
+/// The identity of a device. Published devices are the same for all candidates.
 type DeviceKey<'a> = (Option<(CandidateId, &'a str)>, &'a DeviceId);
 
-/// Every device that is held, for each candidate and type, with the share.
+/// Returns every held device with its candidate and instance type.
 fn held_devices<'a>(
     allocator: &'a Allocator<'_>,
 ) -> impl Iterator<Item = (CandidateId, &'a str, &'a ChosenDevice)> {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 const KEY: &str = "key";
 
-/// Texts that tell operators apart: words, integers around the bounds, and integers that are
+/// Texts that operators treat differently: words, integers around the bounds, and integers that are
 /// written in an unusual way.
 const VALUES: [&str; 12] =
     ["", "A", "B", "1.5", "-1", "0", "1", "2", "3", "007", "+2", "9223372036854775807"];
@@ -116,7 +116,7 @@ proptest! {
             prop_assert!(read.values().is_empty());
             prop_assert_eq!((read.gte(), read.lte()), (requirement.gte(), requirement.lte()));
             prop_assert_eq!(read.min_values(), requirement.min_values());
-            // Nothing that was excluded by the bounds comes back.
+            // Values outside the bounds stay excluded.
             let excluded = Requirement::not_in(KEY, requirement.values());
             prop_assert_eq!(&read.intersection(&excluded), &requirement);
         } else {

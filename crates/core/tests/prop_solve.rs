@@ -75,7 +75,9 @@ fn reversed(world: &World) -> World {
     turned
 }
 
-/// What each solver has after so many steps. They ask at different points, so their plans differ.
+/// Returns each solver's plan after so many steps, with its violations.
+///
+/// The solvers check the fuel at different points, so their plans differ.
 fn cut_short_plans(world: &World, steps: u64) -> [(Plan, Vec<verify::Violation>); 2] {
     let World { snapshot, catalog, options, .. } = world;
     let (pods, without) = (world.pending(), BTreeSet::new());

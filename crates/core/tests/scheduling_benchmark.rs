@@ -44,7 +44,7 @@ fn pods_with_anti_affinity_get_a_node_each() {
     }
 }
 
-/// Where pods with a label are, as spread constraints see it.
+/// The number of labelled pods per domain, as spread constraints count them.
 #[derive(Default)]
 struct DomainCounts {
     zones: BTreeMap<(String, String), i32>,

@@ -9,7 +9,7 @@ fn small() -> PodBuilder {
     pod("web").cpu("1").memory("1Gi")
 }
 
-/// The type that a world buys for it.
+/// Returns the instance type that the world launches for a [`small`] pod.
 #[track_caller]
 fn launched_type(world: World) -> String {
     world.pod(small()).solve().label_of("web", "type").to_owned()

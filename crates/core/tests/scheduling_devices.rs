@@ -53,7 +53,7 @@ fn world_of_templates(devices_of_gpu: &[&str]) -> World {
     World::with_types([instance_type("plain").cpu("4"), gpu])
 }
 
-/// A pod with these ResourceClaims.
+/// Returns a pod with these ResourceClaims.
 fn pod_with_claims(name: &str, claims: &[&str]) -> PodBuilder {
     pod(name).cpu("1").resource_claims(claims)
 }
@@ -183,8 +183,8 @@ fn memory(shares: &[&str]) -> Claim {
     claim
 }
 
-/// While its NodeClaim may become `plain` or `gpu`, the first pod holds the published device for the
-/// former; the latter has a better one of its own.
+/// While its NodeClaim may become `plain` or `gpu`, the first pod holds the published device for
+/// the former; the latter has a better one of its own.
 #[test]
 fn a_device_is_free_again_if_another_pod_narrows_the_node_claim() {
     for (wants, refused) in [("gpu", &[][..]), ("plain", &["late"][..])] {

@@ -9,7 +9,7 @@ use karpenter_core::testing::{
 
 const S2: [(&str, &str); 1] = [("security", "s2")];
 
-/// A world with so many marked pods in each of the three zones.
+/// Returns a world with this many pods `security: s2` in each of three zones.
 fn world_with_s2_pods(counts: [usize; 3]) -> World {
     ZONES.iter().zip(counts).fold(World::new(), |world, (zone, count)| {
         let old = pod(&format!("old-{zone}")).label("security", "s2").on_node(zone).replicas(count);

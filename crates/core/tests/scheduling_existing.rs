@@ -1,5 +1,5 @@
-//! Pods on nodes that exist, and how new nodes are packed (spec 20 §3.4–§3.11, cases C1–C25, C66–C69,
-//! C79, C80).
+//! Pods on nodes that exist, and how new nodes are packed (spec 20 §3.4–§3.11, cases C1–C25,
+//! C66–C69, C79, C80).
 
 use karpenter_core::requirement::Operator::{DoesNotExist, In};
 use karpenter_core::testing::{
@@ -42,8 +42,8 @@ fn a_node_must_have_the_label_that_a_pod_needs() {
     assert_eq!(outcome.label_of("web", "zone"), "test-zone-1", "20/C3");
 }
 
-/// Which taints go away by themselves is decided where nodes are read; here they are left out of the
-/// effective ones already, and only the Node object has them.
+/// Which taints go away by themselves is decided where nodes are read; here they are left out of
+/// the effective ones already, and only the Node object has them.
 #[test]
 fn ephemeral_taints_do_not_exclude_an_uninitialized_node() {
     for taint in ["node.kubernetes.io/not-ready:NoSchedule", "example.com/startup:NoSchedule"] {

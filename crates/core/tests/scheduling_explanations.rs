@@ -19,7 +19,7 @@ fn explained(world: World, pod: PodBuilder) -> Explanation {
     plan.explanations.get(&id).cloned().unwrap_or_else(|| panic!("no explanation: {plan:#?}"))
 }
 
-/// What each type misses, nearest first: `type: miss, miss`.
+/// Returns the failed checks of each type, nearest first: `type: check, check`.
 fn failed_check_lines(pool: &PoolExplanation) -> Vec<String> {
     let line = |miss: &karpenter_core::rejection::InstanceTypeMismatch| {
         let misses: Vec<_> = miss.failed_checks.iter().map(failed_check_text).collect();

@@ -1,5 +1,5 @@
-//! Which NodePool is tried first, pods of nodes that go away, and overlays (spec 20 §2.4, §2.5, §3.21,
-//! cases B17, B20–B23, C76–C78, Q11).
+//! Tests of the order of NodePools, pods of deleting nodes, and overlays (spec 20 §2.4, §2.5,
+//! §3.21, cases B17, B20–B23, C76–C78, Q11).
 
 use karpenter_core::overlay::{Overlay, Overrides, PriceChange, Selection, TypeKey};
 use karpenter_core::requirement::Operator::In;

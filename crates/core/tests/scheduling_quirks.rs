@@ -206,8 +206,8 @@ fn the_rejection_of_a_pod_does_not_depend_on_other_pods() {
     assert_eq!(crowd.rejected(), ["stuck"], "20/G10");
 }
 
-/// Fuel is asked before each attempt, and each step of relaxation is one; a pod that is known to
-/// fail asks once.
+/// The solver checks the fuel before each attempt, and each step of relaxation is one. It checks
+/// once for a pod that is known to fail.
 #[test]
 fn a_rejected_pod_is_not_retried_without_a_change() {
     let picky = (0..10).fold(pod("stuck").replicas(50).cpu("1000"), |picky, number| {
@@ -249,8 +249,8 @@ fn the_cheaper_zone_wins_among_zones_of_equal_count() {
     }
 }
 
-/// There are no workers in a solve whose number could change the result; solves that run at the same
-/// time share nothing.
+/// There are no workers in a solve whose number could change the result; solves that run at the
+/// same time share nothing.
 #[test]
 fn the_same_world_gives_the_same_plan_on_any_number_of_threads() {
     let world = World::new().pods([

@@ -32,7 +32,7 @@ fn small_with(id: &str) -> TypeBuilder {
     instance_type("small").cpu("2").memory("2Gi").additional_offering(reserved(id, ZONE, 1))
 }
 
-/// The pods that found a place in a loop, with what their nodes are.
+/// Returns the instance type and the reservation of each pod on a new node.
 fn placed_pods(outcome: &Outcome) -> Vec<(String, String)> {
     let names = outcome.plan.claims.iter().flat_map(|claim| &claim.pods);
     let names = names.map(|&id| outcome.initial_world.snapshot.pod(id).name.clone());

@@ -282,8 +282,8 @@ fn with_honor_a_spread_counts_only_tolerated_domains() {
         built.spread(constraint).replicas(count)
     };
     let outcome = world.pods([tolerant(0, 2), tolerant(1, 4)]).solve();
-    // Nodes that a pod does not tolerate do not count for it: the second set does not see the pod of
-    // the first in foo.
+    // Nodes that a pod does not tolerate do not count for it: the second set does not see the pod
+    // of the first in foo.
     let expected = [("bar", 1), ("baz", 2), ("foo", 3)].into();
     assert_eq!(outcome.pods_by_label(key, "web"), expected, "20/D25");
 }

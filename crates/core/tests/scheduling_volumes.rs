@@ -126,7 +126,7 @@ fn the_zone_of_a_volume_survives_relaxation() {
     assert_eq!(outcome.label_of("web", "zone"), "test-zone-3", "20/C58");
 }
 
-/// Adds pods, each with so many claims of its own, to a world with class `fast`.
+/// Adds pods, each with so many claims of its own, and the class `fast`.
 fn with_claiming_pods(mut world: World, pods: usize, claims: usize) -> World {
     world = world.storage_class("fast", storage_class(CSI));
     for number in 0..pods {
@@ -235,7 +235,7 @@ fn the_zone_of_a_volume_does_not_change_the_domains_of_a_spread() {
     );
 }
 
-/// One type with room for hundreds of pods.
+/// Returns an instance type for hundreds of pods.
 fn type_for_many_pods(name: &str) -> TypeBuilder {
     instance_type(name).cpu("64").memory("128Gi").pods("500")
 }

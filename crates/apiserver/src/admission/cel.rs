@@ -17,8 +17,8 @@
 //!
 //! Absent on purpose: most of the type checker, and the cost estimate, that the API server runs
 //! over a CRD. A rule that names an unknown function, variable or field does not compile here
-//! either ([`field_check`]); a rule that compares a string with a number compiles, and rejects objects
-//! when it runs.
+//! either ([`field_check`]); a rule that compares a string with a number compiles, and rejects
+//! objects when it runs.
 
 mod compile;
 mod evaluation;
@@ -44,7 +44,7 @@ pub(crate) use self::value::{Map, Val};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Error {
     Evaluation(String),
-    /// The expression used up what one evaluation may cost.
+    /// The expression exceeded the cost limit of one evaluation.
     CostLimitExceeded,
 }
 
@@ -77,10 +77,11 @@ impl fmt::Display for Error {
     }
 }
 
-/// What evaluation may still cost: one unit for each step, and more for what looks at long texts.
+/// The cost that a CEL evaluation may still use.
 ///
-/// The numbers are those of the API server, whose units are of about the same size; where exactly
-/// an expensive rule is cut off differs.
+/// Each step costs one unit, and functions that read long texts cost more. The numbers are those of
+/// the API server, whose units are of about the same size; where exactly an expensive rule is cut
+/// off differs.
 #[derive(Debug)]
 pub(crate) struct CostBudget {
     remaining: u64,
@@ -104,7 +105,7 @@ impl CostBudget {
         left.map(|_| ()).ok_or(Error::CostLimitExceeded)
     }
 
-    /// Looking at a text costs a tenth of a unit for each byte.
+    /// Charges for reading a text: a tenth of a unit for each byte.
     fn charge_text(&mut self, text: &str) -> Result<(), Error> {
         self.charge(1 + text.len() as u64 / 10)
     }

@@ -1,9 +1,9 @@
-//! Finds the old value that belongs to a new one.
+//! Finds the old value that corresponds to a new one.
 //!
-//! An update is judged against what was there before: an error in a part that did not change is
-//! forgiven (the API server calls it ratcheting), and a transition rule sees the old value of its
-//! own field. Fields of objects and entries of maps correspond by name, items of a list only when
-//! it has list type `map`, by their keys.
+//! Admission of an update compares the new object with the stored one: it ignores an error in a
+//! part that did not change (the API server calls this ratcheting), and a transition rule reads the
+//! old value of its own field. Fields of objects and entries of maps correspond by name, items of a
+//! list only when it has list type `map`, by their keys.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::schema::{ListType, Schema};
 
-/// A new value with its old one and the schema that tells how their parts correspond.
+/// A new value with its old one and the schema that correlates their parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CorrelatedPair<'a> {
     pub(crate) new: &'a Value,
@@ -57,7 +57,7 @@ impl<'a> CorrelatedPair<'a> {
     }
 }
 
-/// See [`CorrelatedPair::items`].
+/// Finds the old items of a list. See [`CorrelatedPair::items`].
 pub(crate) struct ItemCorrelation<'a> {
     old: OldItemIndex<'a>,
     schema: Option<&'a Schema>,
@@ -69,7 +69,9 @@ impl<'a> ItemCorrelation<'a> {
     }
 }
 
-/// The old items of a list by their keys; empty unless the list has type `map`.
+/// The old items of a list by their keys.
+///
+/// It is empty unless the list has type `map`.
 pub(crate) struct OldItemIndex<'a> {
     keys: &'a [String],
     by_key: HashMap<Vec<ScalarKey<'a>>, &'a Value>,

@@ -1,6 +1,6 @@
-//! Fills in what the schema has defaults for.
+//! Sets the defaults of a schema in an object.
 //!
-//! Depth is that of the object, which a JSON parser has bounded.
+//! The depth is that of the object, which the JSON parser bounds.
 
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn replace_null_and_fill_defaults(value: &mut Value, schema: &Schema) {
     fill_defaults(value, schema);
 }
 
-/// Defaults must themselves be what the schema allows.
+/// Checks that all defaults are valid against the schema.
 pub(crate) fn validate_defaults(schema: &Schema, path: &str) -> Result<(), CrdError> {
     if let Some(default) = &schema.default {
         let at = format!("{path}.default");

@@ -1,5 +1,7 @@
-//! Selectors of dynamic resource allocation: a CEL expression about one device, as in
-//! `spec.selectors[].cel.expression` of a DeviceClass and in requests of a ResourceClaim.
+//! Compiles and evaluates the CEL selectors of dynamic resource allocation.
+//!
+//! A selector is an expression about one device, as in `spec.selectors[].cel.expression` of a
+//! DeviceClass and in requests of a ResourceClaim.
 //!
 //! The model is the scheduler of Kubernetes 1.36: `device.driver`, `device.attributes` and
 //! `device.capacity` by domain (a domain that the device does not have is an empty map),
@@ -41,14 +43,18 @@ pub enum Attribute<'a> {
 }
 
 impl Selector {
-    /// Compiles an expression. The error says what is wrong with it, whatever the device.
+    /// Compiles an expression.
+    ///
+    /// The error describes the expression and does not depend on a device.
     pub fn compile(expression: &str) -> Result<Self, String> {
         let program = Program::compile_for_variable("device", expression, &DEVICE_SCHEMA)?;
         Ok(Self { program })
     }
 
-    /// Whether a device matches, or why that cannot be said. One evaluation takes at most as many
-    /// steps as the API allows, and all of them together no more than there are in `steps`.
+    /// Returns whether a device matches, or the error of the evaluation.
+    ///
+    /// One evaluation takes at most as many steps as the API allows, and all of them together no
+    /// more than there are in `steps`.
     pub fn matches(&self, device: &CelDevice, steps: &mut u64) -> Result<bool, String> {
         let device = device.value.clone()?;
         let units = CostBudget::PER_RULE.min(*steps);
@@ -62,10 +68,10 @@ impl Selector {
     }
 }
 
-/// A device as expressions see it, for many selectors.
+/// A device as CEL expressions see it, for many selectors.
 #[derive(Clone, Debug)]
 pub struct CelDevice {
-    /// What of it cannot be read spoils every selector.
+    /// The CEL value, or the error of an attribute that cannot be parsed.
     value: Result<Val<'static>, String>,
 }
 
@@ -74,7 +80,7 @@ fn cel_string(text: &str) -> Val<'static> {
 }
 
 impl Device<'_> {
-    /// Reads versions and quantities once.
+    /// Converts the device for CEL, so that versions and quantities are parsed once.
     pub fn to_cel(&self) -> CelDevice {
         CelDevice { value: self.cel_value() }
     }
@@ -108,7 +114,7 @@ impl Device<'_> {
     }
 }
 
-/// Values by domain and name.
+/// CEL values by domain and name.
 #[derive(Default)]
 struct ValuesByDomain<'a>(BTreeMap<&'a str, Vec<(Val<'static>, Val<'static>)>>);
 
@@ -126,7 +132,7 @@ impl<'a> ValuesByDomain<'a> {
     }
 }
 
-/// What is known of a device before there is one.
+/// The schema of a device, to check expressions before there is one.
 static DEVICE_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let scalar = |kind| Schema { value_type: Some(kind), ..Schema::default() };
     let map = |values| Schema {

@@ -1,4 +1,4 @@
-//! What is wrong with one field, as a value, and the text that the API server gives for it.
+//! The error of one field, as a value, and the text that the API server gives for it.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -64,8 +64,9 @@ impl FieldErrorKind {
         }
     }
 
-    /// Kinds after which the API server does not look at CEL rules: they may rely on the types,
-    /// sizes and required fields that the schema promises them.
+    /// Returns whether the API server skips CEL rules after such an error.
+    ///
+    /// Rules may rely on the types, sizes and required fields that the schema promises them.
     pub(crate) fn blocks_cel_rules(self) -> bool {
         matches!(
             self,
@@ -137,7 +138,7 @@ impl FieldError {
         Self { path: path.into(), kind, value, detail: detail.into() }
     }
 
-    /// The text without the path, which is the message of a cause in a status.
+    /// Returns the text without the path: the message of a cause in a status.
     pub fn cause_message(&self) -> String {
         use FieldErrorKind as Kind;
         let mut text = self.kind.text().to_owned();
@@ -164,8 +165,9 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// The message of the status `Invalid`: `Widget.example.com "x" is invalid: [first, second]`,
-/// without brackets for a single line. Equal lines are told once.
+/// Returns the message of the status `Invalid`, with each distinct error once.
+///
+/// It is `Widget.example.com "x" is invalid: [first, second]`, without brackets for a single error.
 pub fn invalid_message(qualified_kind: &str, name: &str, errors: &[FieldError]) -> String {
     let mut seen = HashSet::new();
     let lines: Vec<String> =
@@ -178,8 +180,9 @@ pub fn invalid_message(qualified_kind: &str, name: &str, errors: &[FieldError]) 
     }
 }
 
-/// Where a walk stands in an object. A list of borrowed links, so that a path costs nothing
-/// until an error needs its text.
+/// The path of a field in an object.
+///
+/// It is a list of borrowed links, so that a path costs nothing until an error needs its text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FieldPath<'a> {
     Root,

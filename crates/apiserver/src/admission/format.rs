@@ -207,7 +207,9 @@ fn is_cidr(text: &str) -> bool {
         && bits.parse::<u32>().is_ok_and(|bits| bits <= max)
 }
 
-/// An absolute URI or an absolute path, as far as its parts can be told apart.
+/// Returns whether the text is an absolute URI or an absolute path.
+///
+/// It checks the parts that it can separate.
 fn is_request_uri(text: &str) -> bool {
     let before_query = text.split('?').next().unwrap_or_default();
     if text.bytes().any(|b| b.is_ascii_control() || b == b' ') || !has_valid_escapes(before_query) {

@@ -43,8 +43,8 @@ fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }
-    // The standard library knows the same classes, but only tells them through its escapes. A
-    // letter in front keeps it from escaping a combining mark for being the first character.
+    // The standard library knows the same classes, but only applies them in its escapes. A letter
+    // in front keeps it from escaping a combining mark for being the first character.
     let mut pair = String::from("a");
     pair.push(c);
     pair.escape_debug().nth(1) == Some(c)
@@ -71,7 +71,7 @@ pub(crate) fn json(value: &Value) -> String {
     out
 }
 
-/// A value as `%v` prints it: `map[a:1 b:[x y]]`, without quotes.
+/// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`, without quotes.
 pub(crate) fn default_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),

@@ -72,7 +72,7 @@ fn check_map(items: &[Value], keys: &[String], path: &FieldPath<'_>, errors: &mu
     }
 }
 
-/// The index of the second occurrence of each text that occurs more than once.
+/// Returns the index of the second occurrence of each repeated text.
 fn duplicate_indexes(texts: impl Iterator<Item = String>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut repeated = Vec::new();

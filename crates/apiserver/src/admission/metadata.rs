@@ -1,7 +1,7 @@
 //! `ObjectMeta`, of an object and of resources inside it.
 //!
-//! Kept to what an object can get wrong by itself: whether a resource version is given and
-//! fresh, generations and managed fields belong to whoever handles the request.
+//! Only an object by itself is validated: whether a resource version is given and fresh,
+//! generations and managed fields belong to the handler of the request.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub(crate) fn validate_create(object: &Value, namespaced: bool) -> Vec<FieldErro
     validate_create_with_name_rule(object, namespaced, dns_subdomain_problems)
 }
 
-/// As [`validate_create`], for kinds with a rule of their own for names.
+/// Validates metadata as [`validate_create`], with another rule for names.
 pub(crate) fn validate_create_with_name_rule(
     object: &Value,
     namespaced: bool,
@@ -122,7 +122,7 @@ pub(crate) fn validate_built_in_finalizers(object: &Value) -> Vec<FieldError> {
         .collect()
 }
 
-/// Owner references as JSON, with their fields in the usual order.
+/// Formats owner references as JSON, with their fields in the usual order.
 fn owner_references_text<'a>(owners: impl Iterator<Item = &'a Value>) -> String {
     format!("[{}]", owners.map(owner_reference_text).collect::<Vec<_>>().join(","))
 }

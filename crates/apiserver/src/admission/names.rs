@@ -1,6 +1,6 @@
-//! What may be a name, a label or an annotation, in the words of the API server.
+//! Validates names, labels and annotations, with the messages of the API server.
 //!
-//! Each function returns what is wrong with a text, nothing for a good one.
+//! Each function returns the problems of a text, none for a valid one.
 
 use std::sync::LazyLock;
 
@@ -39,7 +39,7 @@ fn too_long(text: &str, max: usize, unit: &str) -> Option<String> {
     (text.len() > max).then(|| format!("must be no more than {max} {unit}"))
 }
 
-/// The name of an object.
+/// Returns the problems of a DNS subdomain, such as the name of an object.
 pub(crate) fn dns_subdomain_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, SUBDOMAIN_BYTES_MAX, "characters").into_iter().collect();
@@ -58,7 +58,7 @@ fn dns_subdomain_mismatch(text: &str) -> Option<String> {
     })
 }
 
-/// The name of a namespace.
+/// Returns the problems of a DNS label, such as the name of a namespace.
 pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, LABEL_BYTES_MAX, "characters").into_iter().collect();
@@ -78,7 +78,7 @@ pub(crate) fn dns_label_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// A kind, in lower case.
+/// Returns the problems of a DNS-1035 label, such as a kind in lower case.
 pub(crate) fn dns_1035_label_problems(text: &str) -> Vec<String> {
     let mut problems: Vec<String> =
         too_long(text, LABEL_BYTES_MAX, "characters").into_iter().collect();
@@ -93,8 +93,9 @@ pub(crate) fn dns_1035_label_problems(text: &str) -> Vec<String> {
     problems
 }
 
-/// The key of a label or annotation, and a finalizer: an optional subdomain and a slash, then a
-/// name.
+/// Returns the problems of a qualified name: optional subdomain, slash, name.
+///
+/// Keys of labels and annotations are qualified names, and so are finalizers.
 pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     let words = "must consist of alphanumeric characters, '-', '_' or '.', and must start and \
                  end with an alphanumeric character";
@@ -134,7 +135,7 @@ pub(crate) fn qualified_name_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// The value of a label.
+/// Returns the problems of a label value.
 pub(crate) fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems: Vec<String> = too_long(value, LABEL_BYTES_MAX, "bytes").into_iter().collect();
     if !LABEL_VALUE.is_match(value) {

@@ -1,6 +1,6 @@
-//! Removes what the schema does not know.
+//! Removes the fields that the schema does not have.
 //!
-//! Depth is that of the object, which a JSON parser has bounded.
+//! The depth is that of the object, which the JSON parser bounds.
 
 use serde_json::{Map, Value};
 
@@ -31,7 +31,7 @@ pub(crate) fn unknown_fields(value: &mut Value, schema: &Schema) -> Vec<String> 
     unknown.paths
 }
 
-/// The paths of removed fields, and the path of the place where the walk is.
+/// The paths of removed fields, and the current path of the walk.
 #[derive(Default)]
 struct UnknownFields {
     paths: Vec<String>,
@@ -67,7 +67,7 @@ fn is_type_or_metadata(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
-/// Where the walk stands in the schema.
+/// The current position of the walk in the schema.
 #[derive(Clone, Copy)]
 struct PrunePosition<'a> {
     /// `None` for values of `additionalProperties: true`: only scalars survive there.
@@ -157,7 +157,7 @@ const OWNER_REFERENCE_FIELDS: [&str; 6] =
 const MANAGED_FIELDS_ENTRY_FIELDS: [&str; 7] =
     ["apiVersion", "fieldsType", "fieldsV1", "manager", "operation", "subresource", "time"];
 
-/// `ObjectMeta` has a fixed shape, and what is empty there is the same as nothing.
+/// `ObjectMeta` has a fixed type, and an empty value in it is the same as none.
 fn prune_metadata(metadata: &mut Map<String, Value>, unknown: &mut UnknownFields) {
     retain_known_fields(metadata, &METADATA_FIELDS, unknown);
     metadata.retain(|_, value| !is_empty(value));

@@ -38,14 +38,16 @@ fn translate(pattern: &str) -> String {
     out
 }
 
-/// `{2}`, `{2,}` and `{2,5}` repeat; Go takes any other brace literally.
+/// Returns whether a brace is a repetition: `{2}`, `{2,}` or `{2,5}`.
+///
+/// Go takes any other brace literally.
 fn is_repetition(text: &str) -> bool {
     let Some((bounds, _)) = text[1..].split_once('}') else { return false };
     let (min, max) = bounds.split_once(',').unwrap_or((bounds, ""));
     !min.is_empty() && [min, max].iter().all(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Rewrites the escape that `text` starts with and returns what follows it.
+/// Translates the escape at the start of `text` and returns the rest.
 fn translate_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut chars = text[1..].chars();
     let Some(c) = chars.next() else {
@@ -69,7 +71,7 @@ fn translate_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// `\p{Greek}` and `\x{10FFFF}` carry their argument in braces that repeat nothing.
+/// Copies an escape whose braces repeat nothing: `\p{Greek}` or `\x{10FFFF}`.
 fn copy_braced_escape<'a>(c: char, text: &'a str, out: &mut String) -> &'a str {
     out.push('\\');
     out.push(c);
@@ -96,15 +98,16 @@ fn push_escaped(c: char, out: &mut String) {
     }
 }
 
-/// `\Q...\E` quotes everything between.
+/// Translates `\Q...\E`, which quotes everything between.
 fn translate_quoted<'a>(text: &'a str, out: &mut String) -> &'a str {
     let (quoted, rest) = text.split_once(r"\E").unwrap_or((text, ""));
     out.push_str(&regex::escape(quoted));
     rest
 }
 
-/// `\123` is a character by its octal code; `\1` alone would be a back reference and is an error
-/// in both dialects.
+/// Translates an octal escape: `\123` is a character by its octal code.
+///
+/// `\1` alone would be a back reference and is an error in both dialects.
 fn translate_octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str {
     let more = text.bytes().take(2).take_while(|b| matches!(b, b'0'..=b'7')).count();
     if first != '0' && more == 0 {
@@ -120,7 +123,7 @@ fn translate_octal<'a>(first: char, text: &'a str, out: &mut String) -> &'a str 
     &text[more..]
 }
 
-/// Rewrites the class that `text` starts with and returns what follows it.
+/// Translates the class at the start of `text` and returns the rest.
 fn translate_class<'a>(text: &'a str, out: &mut String) -> &'a str {
     let mut rest = &text[1..];
     out.push('[');
@@ -171,8 +174,10 @@ fn translate_class<'a>(text: &'a str, out: &mut String) -> &'a str {
     rest // unclosed: let the compiler complain
 }
 
-/// What a class has just read. A dash makes a range only after a single character that does not
-/// end a range itself; `[\w-.]` and `[a-z-9]` hold a dash.
+/// The last item of a class that was translated.
+///
+/// A dash makes a range only after a single character that does not end a range itself; `[\w-.]`
+/// and `[a-z-9]` hold a dash.
 #[derive(Clone, Copy, PartialEq)]
 enum LastClassItem {
     Character,
@@ -180,7 +185,7 @@ enum LastClassItem {
     Other,
 }
 
-/// Like [`translate_escape`], for what may stand inside a class.
+/// Translates an escape inside a class, like [`translate_escape`].
 fn translate_class_escape<'a>(text: &'a str, out: &mut String) -> &'a str {
     let Some(c) = text.chars().next() else { return "" };
     let rest = &text[c.len_utf8()..];

@@ -1,6 +1,6 @@
-//! Runs the rules of a schema over an object.
+//! Runs the CEL rules of a schema over an object.
 //!
-//! Depth is that of the object or the schema, whichever ends first.
+//! The depth is that of the object or the schema, whichever ends first.
 
 use serde_json::Value;
 
@@ -10,8 +10,10 @@ use super::field_error::{FieldError, FieldPath};
 use super::schema::{AdditionalProperties, Schema, SchemaType};
 use super::validation_rule::{RuleOutcome, ValidationRule};
 
-/// The errors of all rules. With `old` it is an update: transition rules see the old values, and
-/// other rules are not held against values that did not change.
+/// Returns the errors of all rules.
+///
+/// With `old` it is an update: transition rules read the old values, and other rules do not apply
+/// to values that did not change.
 pub(crate) fn validate(object: &Value, schema: &Schema, old: Option<&Value>) -> Vec<FieldError> {
     let mut walk = RuleRunner { errors: Vec::new(), remaining_cost: CostBudget::PER_OBJECT };
     let place = RuleTarget {
@@ -32,15 +34,16 @@ pub(crate) fn validate(object: &Value, schema: &Schema, old: Option<&Value>) -> 
 #[derive(Clone, Copy)]
 struct RuleTarget<'a> {
     value: &'a Value,
-    /// What transition rules compare with.
+    /// The old value, for transition rules.
     old: Option<&'a Value>,
     schema: &'a Schema,
     root: bool,
     change: ChangeTracker<'a>,
 }
 
-/// Decides whether a value changed. What corresponds to nothing old is judged by the nearest
-/// thing above it that does.
+/// Decides whether a value changed in an update.
+///
+/// A value without an old value is judged by its nearest ancestor that has one.
 #[derive(Clone, Copy)]
 struct ChangeTracker<'a> {
     pair: Option<CorrelatedPair<'a>>,
@@ -60,7 +63,9 @@ impl<'a> ChangeTracker<'a> {
     }
 }
 
-/// No more rules may run: the budget is used up.
+/// The error that the cost budget is used up.
+///
+/// No more rules may run.
 struct CostBudgetExhausted;
 
 struct RuleRunner {

@@ -13,7 +13,7 @@ pub(crate) struct ScalePaths {
 }
 
 impl ScalePaths {
-    /// From `subresources.scale` of a version.
+    /// Reads the paths from `subresources.scale` of a version.
     pub(crate) fn from_subresource(scale: &Value) -> Option<Self> {
         let text = |field: &str| scale[field].as_str().map(str::to_owned);
         Some(Self {
@@ -65,7 +65,9 @@ fn replicas_error(object: &Value, path: &str) -> Option<FieldError> {
     }
 }
 
-/// The value at a path such as `.spec.replicas`, or what is in the way.
+/// Returns the value at a path such as `.spec.replicas`.
+///
+/// Fails if a value on the way is no object.
 fn lookup_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut at = String::new();

@@ -33,8 +33,9 @@ pub(crate) struct Schema {
     pub(crate) list_type: ListType,
     pub(crate) value_validation: ValueValidation,
     pub(crate) rules: Vec<ValidationRule>,
-    /// Whether this node or one below it on the spine has rules: most subtrees have none, and
-    /// the walk over rules does not enter them.
+    /// Whether this node or one below it on the spine has rules.
+    ///
+    /// Most subtrees have none, and the walk over rules does not enter them.
     pub(crate) contains_rules: bool,
 }
 
@@ -62,7 +63,7 @@ impl SchemaType {
     }
 }
 
-/// `additionalProperties`.
+/// The `additionalProperties` of a schema.
 #[derive(Debug, Default)]
 pub(crate) enum AdditionalProperties {
     #[default]
@@ -82,7 +83,7 @@ pub(crate) enum ListType {
     Map(Vec<String>),
 }
 
-/// What the validator asks of a value, beyond its type.
+/// The validations of a value, beyond its type.
 #[derive(Debug, Default)]
 pub(crate) struct ValueValidation {
     pub(crate) format: Option<Format>,

@@ -1,10 +1,10 @@
-//! Checks a value against a schema, with the outcome and the words of the API server.
+//! Validates a value against a schema, with the results and messages of the API server.
 //!
-//! Every check that applies to a value is made, also when its type is wrong already; so one
-//! mistake may show as several errors, as users know it. Where `anyOf` or `oneOf` fails, the
-//! errors of the branch that agreed most are shown, which is why agreements are counted.
+//! Every check that applies to a value runs, also when its type is wrong already; so one mistake
+//! may show as several errors, as users know it. Where `anyOf` or `oneOf` fails, the result has the
+//! errors of the branch with the most matches, which is why matches are counted.
 //!
-//! Depth is that of the value or the schema, whichever ends first; both come from parsers that
+//! The depth is that of the value or the schema, whichever ends first; both come from parsers that
 //! bound it.
 
 mod number;
@@ -19,16 +19,18 @@ use super::format::Format;
 use super::go_text;
 use super::schema::{AdditionalProperties, Schema, SchemaType};
 
-/// Validates `value`. With `old` it is an update: errors inside unchanged parts are forgiven.
-/// `below` is the field that `value` is, for a status; it goes in front of the paths of errors
-/// and, as in the API server, not into their texts.
+/// Validates a value; with `old` it is an update.
+///
+/// Errors inside unchanged parts of an update are dropped. `path_prefix` is the field of the value,
+/// for a status; it goes in front of the paths of errors and, as in the API server, not into their
+/// texts.
 pub(crate) fn validate(
     value: &Value,
     schema: &Schema,
     old: Option<CorrelatedPair<'_>>,
-    below: Option<&str>,
+    path_prefix: Option<&str>,
 ) -> Vec<FieldError> {
-    SchemaValidator { path_prefix: below }
+    SchemaValidator { path_prefix }
         .check_with_ratcheting(value, schema, &FieldPath::Root, old)
         .errors
 }
@@ -38,7 +40,7 @@ struct SchemaValidator<'a> {
 }
 
 impl SchemaValidator<'_> {
-    /// Validates a value that may have an old one; its errors are dropped when it is unchanged.
+    /// Validates a value, and drops its errors if it equals its old value.
     fn check_with_ratcheting(
         &self,
         value: &Value,
@@ -342,7 +344,7 @@ impl SchemaValidator<'_> {
         )
     }
 
-    /// An error that the API server does not tie to a field, only to a text.
+    /// Returns an error with a text but without a field.
     fn error_without_field(&self, detail: String) -> FieldError {
         FieldError::invalid(self.path_prefix.unwrap_or("<nil>"), "", detail)
     }
@@ -365,6 +367,8 @@ fn allowed_types(schema: &Schema) -> &[SchemaType] {
     }
 }
 
+/// Returns whether a value equals an allowed value of an enum.
+///
 /// Numbers are compared after conversion to the type of the allowed value.
 fn equals_enum_value(value: &Value, allowed: &Value) -> bool {
     match (value, allowed) {

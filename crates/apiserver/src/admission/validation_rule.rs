@@ -1,4 +1,4 @@
-//! One entry of `x-kubernetes-validations`.
+//! One CEL rule: an entry of `x-kubernetes-validations`.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub(crate) struct ValidationRule {
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
 impl ValidationRule {
-    /// Compiles a rule on a field with the given schema. The error says what is wrong with it.
+    /// Compiles a rule on a field with the given schema. The error describes the rule.
     pub(crate) fn compile(rule: &Value, schema: &Schema, is_root: bool) -> Result<Self, String> {
         let rule = rule.as_object().ok_or("must be an object")?;
         let source = string_field(rule, "rule")?.ok_or("rule: is required")?.trim();
@@ -60,13 +60,16 @@ impl ValidationRule {
         })
     }
 
-    /// Whether the rule compares with the past. Such rules are about the change, so an unchanged
-    /// value is no excuse for them.
+    /// Returns whether the rule reads the old value.
+    ///
+    /// Such rules are about the change, so they run on unchanged values, too.
     pub(crate) fn is_transition(&self) -> bool {
         self.program.uses_old_self
     }
 
-    /// Evaluates the rule. A transition rule without a past passes, unless it asked to be run.
+    /// Evaluates the rule.
+    ///
+    /// A transition rule without an old value passes, unless it has `optionalOldSelf`.
     pub(crate) fn evaluate<'a>(
         &'a self,
         this: &Result<Val<'a>, Error>,
@@ -103,7 +106,9 @@ impl ValidationRule {
         })))
     }
 
-    /// The error for a rule that fails on `value`, which is `None` where it is too big to show.
+    /// Returns the error of a rule that fails on `value`.
+    ///
+    /// The value is `None` where it is too big to show.
     pub(crate) fn field_error(&self, at: &str, value: Option<&Value>, detail: &str) -> FieldError {
         let path = match (&self.field_path, at) {
             (None, at) => at.to_owned(),
@@ -140,8 +145,10 @@ fn string_field<'a>(rule: &'a Map<String, Value>, field: &str) -> Result<Option<
     }
 }
 
-/// Checks a JSON path (`.spec.labels['a.b']`) against the schema and writes it as paths of errors
-/// are written: fields with dots, map keys in brackets.
+/// Checks a JSON path against the schema and returns it as an error path.
+///
+/// A JSON path is `.spec.labels['a.b']`; in paths of errors fields have dots and map keys are in
+/// brackets.
 fn resolve_field_path(path: &str, mut schema: &Schema) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = path;

@@ -66,7 +66,7 @@ pub(super) static CONTROLLER_REVISION: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// The generation of the template is an annotation in this version, and only the server counts.
+/// The annotation for the generation of a template, which only the server counts.
 pub(super) const TEMPLATE_GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_initial_template_generation(set: &mut Value) {

@@ -37,7 +37,9 @@ pub(super) const GENERATED_LABELS: [&str; 4] = [
     "batch.kubernetes.io/job-name",
 ];
 
-/// A job finds its pods by its own uid, unless the user brings a selector.
+/// Sets the labels and the selector of a Job from its name and uid.
+///
+/// A Job with `manualSelector` has a selector of its own.
 fn generate_job_selector(job: &mut Value) {
     if flag(job, "/spec/manualSelector") {
         remove_label_placeholders(job);
@@ -66,7 +68,7 @@ fn generate_job_selector(job: &mut Value) {
         .or_insert(uid);
 }
 
-/// Removes what the defaults left for [`generate_job_selector`] to fill in.
+/// Removes the placeholders that the defaults left for [`generate_job_selector`].
 fn remove_label_placeholders(job: &mut Value) {
     if let Some(Value::Object(labels)) = ensure_object(job, "metadata").get_mut("labels") {
         labels.retain(|_, value| !value.is_null());

@@ -1,4 +1,4 @@
-//! What most built-in kinds have in common, as data.
+//! Implements the resource strategy that most built-in kinds share, as data.
 
 use serde_json::Value;
 
@@ -8,17 +8,19 @@ use crate::admission::{FieldError, names};
 use crate::status::StatusError;
 use crate::type_model::{self, Type};
 
-/// The rules of one kind. [`BASE_KIND`] is that of a kind without status, generation or checks.
+/// The strategy of one built-in kind, as data.
+///
+/// [`BASE_KIND`] is that of a kind without status, generation or checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuiltInKind {
-    /// The name of its type in the table.
+    /// The name of its type in the type table.
     pub(super) type_name: &'static str,
     pub(super) status_policy: StatusPolicy,
     pub(super) generation_policy: GenerationPolicy,
     pub(super) validate_name: fn(&str) -> Vec<String>,
-    /// After the status has been cleared and the generation set.
+    /// Runs after the status has been cleared and the generation set.
     pub(super) prepare_for_create: fn(&mut Value),
-    /// After the status has been kept, before the generation is counted up.
+    /// Runs after the status has been kept, before the generation is incremented.
     pub(super) prepare_for_update: fn(&mut Value, &Value),
     pub(super) prepare_for_status_update: fn(&mut Value, &Value),
     pub(super) admit_create: fn(&mut Value, AdmissionContext<'_>) -> Result<(), StatusError>,
@@ -36,24 +38,24 @@ pub(super) struct BuiltInKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatusPolicy {
-    /// There is none, or everybody may write it.
+    /// There is no status, or all clients may write it.
     Unmanaged,
-    /// Cleared on create, kept on update, written through its subresource.
+    /// A create clears it, an update keeps it, its subresource writes it.
     Subresource,
-    /// As [`StatusPolicy::Subresource`], but a create may bring one (nodes).
+    /// As [`StatusPolicy::Subresource`], but a create may set it (nodes).
     SubresourceOrCreate,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GenerationPolicy {
     None,
-    /// 1, and never counted up.
+    /// The generation is always 1.
     Constant,
-    /// Counted up when the spec changes.
+    /// The generation is incremented when the spec changes.
     OnSpecChange,
-    /// Counted up when the spec or the annotations change.
+    /// The generation is incremented when the spec or the annotations change.
     OnSpecOrAnnotationChange,
-    /// As [`GenerationPolicy::OnSpecChange`], but a new object has none.
+    /// As [`GenerationPolicy::OnSpecChange`], but a new object has no generation.
     OnSpecChangeUnsetOnCreate,
 }
 
@@ -175,7 +177,7 @@ impl ResourceStrategy for BuiltInKind {
     }
 }
 
-/// A status that says nothing, which is not nothing for all kinds.
+/// Returns the empty status of a type, which is not null for all kinds.
 fn zero_status(model: &str) -> Value {
     let shape = types().find_by_name(model).map(|id| types().get(id));
     match shape {
@@ -187,7 +189,9 @@ fn zero_status(model: &str) -> Value {
     }
 }
 
-/// A client does not write the generation: it is the old one, or one more.
+/// Sets the generation: the old one, or one more after a change.
+///
+/// Clients cannot write it.
 fn set_generation(new: &mut Value, old: &Value, changed: bool) {
     let before = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
     let metadata = ensure_object(new, "metadata");

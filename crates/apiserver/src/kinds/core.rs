@@ -103,7 +103,7 @@ fn keep_namespace_finalizers(new: &mut Value, old: &Value) {
     };
 }
 
-/// Of the secrets of a service account only the names are kept.
+/// Removes all but the names from the secrets of a ServiceAccount.
 fn strip_secret_references(account: &mut Value) {
     let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -111,8 +111,7 @@ fn strip_secret_references(account: &mut Value) {
     }
 }
 
-/// Plain text becomes data, and is not kept.
-/// Texts are written into the data, and gone.
+/// Moves `stringData` of a secret into `data`.
 pub(super) fn merge_string_data(secret: &mut Map<String, Value>) {
     let Some(Value::Object(texts)) = secret.shift_remove("stringData") else { return };
     let data = secret.entry("data").or_insert_with(|| Map::new().into());

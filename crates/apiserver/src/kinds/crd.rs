@@ -17,7 +17,9 @@ pub(super) static CUSTOM_RESOURCE_DEFINITION: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// A version that has been stored once stays on record.
+/// Adds the storage version to `status.storedVersions`.
+///
+/// A version that has been stored once stays there.
 fn record_stored_version(definition: &mut Value) {
     let stored =
         list(definition, "/spec/versions").iter().find(|version| flag(version, "/storage"));

@@ -95,6 +95,8 @@ fn node_spec(spec: &mut Fields) {
     }
 }
 
+/// Sets a default for a field that is absent.
+///
 /// Empty text counts as absent where the default is not empty itself.
 fn set_default_unless_present(fields: &mut Fields, name: &str, default: &Value) {
     let absent = match fields.get(name) {
@@ -171,7 +173,7 @@ const DEFAULTS: &[(&str, SetDefaults)] = &[
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Sets a field that is absent; empty text is something here.
+/// Sets a field that is absent or null; empty text counts as present.
 fn set_default_pointer(fields: &mut Fields, name: &str, value: Value) {
     if fields.get(name).is_none_or(Value::is_null) {
         fields.insert(name.to_owned(), value);

@@ -1,4 +1,4 @@
-//! Devices: classes, claims and slices.
+//! The kinds of dynamic resource allocation: DeviceClass, ResourceClaim and ResourceSlice.
 
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ pub(super) static RESOURCE_SLICE: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// A taint of a device begins when it is written, unless it says otherwise.
+/// Sets the start time of device taints that have none.
 fn set_taint_times(slice: &mut Value, context: AdmissionContext<'_>) {
     let now = super::storage::timestamp_now(context);
     let devices = slice.pointer_mut("/spec/devices").and_then(Value::as_array_mut);

@@ -38,7 +38,7 @@ pub(super) static EVENTS_V1_EVENT: BuiltInKind = BuiltInKind {
 
 pub(super) const EVENTS_GROUP: &str = "events.k8s.io";
 
-/// The same field in the core group and in the newer one.
+/// The name of a field in the core group and in `events.k8s.io`.
 const FIELD_NAME_PAIRS: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -64,7 +64,9 @@ pub fn convert_event(event: &mut Value, group: &str) {
     fields.insert("apiVersion".to_owned(), version.into());
 }
 
-/// What field selectors of either group may ask of an event in the form of the core group.
+/// Returns the selectable fields of an event, with the names of both groups.
+///
+/// The event is in the form of the core group.
 pub fn selectable_event_fields(event: &Value) -> Vec<(&'static str, String)> {
     let mut newer = event.clone();
     convert_event(&mut newer, EVENTS_GROUP);
@@ -73,7 +75,7 @@ pub fn selectable_event_fields(event: &Value) -> Vec<(&'static str, String)> {
     found
 }
 
-/// The selectable fields, each with where its value is.
+/// The selectable fields, each with the pointer to its value.
 type SelectableFields = [(&'static str, &'static str); 9];
 
 const CORE_FIELDS: SelectableFields = [

@@ -1,4 +1,4 @@
-//! A list of what is wrong with an object, and the checks that many kinds share.
+//! Collects the field errors of an object, with the checks that many kinds share.
 
 use serde_json::{Map, Value};
 
@@ -47,7 +47,9 @@ impl FieldErrorList {
         self.0.push(FieldError::duplicate(path, Some(value.into())));
     }
 
-    /// About a whole Go value, which the real server prints with its own names, in order.
+    /// Adds an error about a Go struct, which the API server prints whole.
+    ///
+    /// The struct is printed with its own field names, in order.
     pub(super) fn error_for_go_struct(
         &mut self,
         path: impl Into<String>,
@@ -76,7 +78,7 @@ impl FieldErrorList {
         self.0.push(FieldError::not_supported(path, value.into(), &known));
     }
 
-    /// One of a few words; empty is refused as missing.
+    /// Checks that a value is one of the known ones; empty counts as missing.
     pub(super) fn check_one_of(&mut self, path: &str, value: &str, known: &[&str]) {
         if value.is_empty() {
             self.required(path, "");
@@ -85,7 +87,7 @@ impl FieldErrorList {
         }
     }
 
-    /// One `Invalid` for each thing that is wrong with a text.
+    /// Adds one `Invalid` error for each problem of a text.
     pub(super) fn invalid_each(&mut self, path: &str, value: &str, problems: Vec<String>) {
         for problem in problems {
             self.invalid(path, value, problem);
@@ -100,7 +102,7 @@ impl FieldErrorList {
         self.invalid_each(path, value, names::dns_subdomain_problems(value));
     }
 
-    /// The key of a label, or what else is named like one.
+    /// Checks the key of a label, or another qualified name.
     pub(super) fn check_qualified_name(&mut self, path: &str, value: &str) {
         self.invalid_each(path, value, names::qualified_name_problems(value));
     }
@@ -113,7 +115,7 @@ impl FieldErrorList {
         }
     }
 
-    /// The number in a field, if it is there, is not below 0.
+    /// Checks that the number in a field, if present, is not below 0.
     pub(super) fn check_not_negative(&mut self, object: &Value, pointer: &str, path: &str) {
         if let Some(number) = at(object, pointer).as_i64().filter(|number| *number < 0) {
             self.invalid(path, number, NOT_NEGATIVE);
@@ -143,7 +145,7 @@ impl FieldErrorList {
         }
     }
 
-    /// A selector of labels. `values`: whether the values have to be possible ones.
+    /// Checks a label selector.
     pub(super) fn check_label_selector(&mut self, selector: &Value, path: &str) {
         self.check_labels(&format!("{path}.matchLabels"), entries(selector, "/matchLabels"));
         for (index, expression) in list(selector, "/matchExpressions").iter().enumerate() {
@@ -183,7 +185,7 @@ impl FieldErrorList {
         }
     }
 
-    /// A part that an update has to leave as it was.
+    /// Checks that an update leaves a part unchanged.
     pub(super) fn check_immutable(&mut self, new: &Value, old: &Value, pointer: &str, path: &str) {
         let value = at(new, pointer);
         if value != at(old, pointer) {
@@ -191,7 +193,7 @@ impl FieldErrorList {
         }
     }
 
-    /// The amount of a resource.
+    /// Checks the amount of a resource.
     pub(super) fn check_resource_quantity(&mut self, name: &str, quantity: &Value, path: &str) {
         let text = quantity.as_str().unwrap_or_default();
         let Ok(amount) = Quantity::parse(text) else { return };
@@ -203,7 +205,7 @@ impl FieldErrorList {
         }
     }
 
-    /// A number or a percentage, not below 0.
+    /// Checks that a number or percentage is well-formed and not below 0.
     pub(super) fn check_int_or_percent(&mut self, value: &Value, path: &str) {
         match value {
             Value::String(text) if parse_percent(text).is_none() => {
@@ -228,14 +230,14 @@ impl FieldErrorList {
     }
 }
 
-/// The number of a percentage, such as 25 of `25%`.
+/// Returns the number of a percentage, such as 25 of `25%`.
 pub(super) fn parse_percent(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('%')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
-/// Whether a selector, which is valid, selects these labels.
+/// Returns whether a valid selector selects these labels.
 pub(super) fn selector_matches(selector: &Value, labels: &Map<String, Value>) -> bool {
     let exact =
         entries(selector, "/matchLabels").iter().all(|(key, value)| labels.get(key) == Some(value));
@@ -346,8 +348,9 @@ pub(super) fn config_key_problems(key: &str) -> Vec<String> {
     problems
 }
 
-/// A difference between two parts, for messages that end in one. The real server prints its own
-/// Go values here, which nobody can rely on.
+/// Returns the difference between two parts, for messages that end in one.
+///
+/// The real server prints its own Go values here, on which clients cannot rely.
 pub(super) fn object_diff(new: &Value, old: &Value) -> String {
     let mut lines = Vec::new();
     let empty = Map::new();

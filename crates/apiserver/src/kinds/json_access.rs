@@ -1,5 +1,6 @@
-//! Short ways to read and write parts of objects. Decoded objects have the types of their shape,
-//! so a part of another type is as good as none.
+//! Reads and writes parts of JSON objects.
+//!
+//! Decoded objects have the types of their kind, so a part of another type counts as absent.
 
 use std::sync::LazyLock;
 
@@ -41,7 +42,7 @@ pub(super) fn has(object: &Value, pointer: &str) -> bool {
     !at(object, pointer).is_null()
 }
 
-/// The fields of a part of an object, which is made if it is not there.
+/// Returns a part of an object as an object, created if missing.
 pub(super) fn ensure_object<'a>(object: &'a mut Value, name: &str) -> &'a mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
@@ -50,7 +51,7 @@ pub(super) fn ensure_object<'a>(object: &'a mut Value, name: &str) -> &'a mut Ma
     coerce_to_object(fields.entry(name).or_insert(Value::Null))
 }
 
-/// The fields of a value, which becomes an object if it is none.
+/// Returns the fields of a value, which becomes an object if it is none.
 pub(super) fn coerce_to_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -58,7 +59,7 @@ pub(super) fn coerce_to_object(value: &mut Value) -> &mut Map<String, Value> {
     value.as_object_mut().expect("it has just been made one")
 }
 
-/// The items of a field, which becomes a list if it is none.
+/// Returns the items of a field, which becomes a list if it is none.
 pub(super) fn ensure_list<'a>(
     fields: &'a mut Map<String, Value>,
     name: &str,
@@ -93,7 +94,7 @@ pub(super) fn set_default_number(fields: &mut Map<String, Value>, name: &str, va
     }
 }
 
-/// Gives `to` the field that `from` has, or none if it has none.
+/// Copies a field to `to`, or removes it there if `from` has none.
 pub(super) fn copy_field(to: &mut Value, from: &Value, name: &str) {
     let Some(to) = to.as_object_mut() else { return };
     match from.get(name) {

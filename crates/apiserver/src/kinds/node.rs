@@ -22,7 +22,7 @@ pub(super) static NODE: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// A new node is not ready until somebody says so.
+/// Adds the taint `not-ready` to a new node that lacks it.
 fn add_not_ready_taint(node: &mut Value) {
     const KEY: &str = "node.kubernetes.io/not-ready";
     const EFFECT: &str = "NoSchedule";

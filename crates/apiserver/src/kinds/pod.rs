@@ -60,7 +60,7 @@ fn initialize_status(pod: &mut Value) {
     merge_label_keys_into_selectors(pod);
 }
 
-/// Label keys of affinity terms and spread constraints become part of their selectors.
+/// Merges the label keys of affinity terms and spread constraints into their selectors.
 fn merge_label_keys_into_selectors(pod: &mut Value) {
     let labels = entries(pod, "/metadata/labels").clone();
     let spec = ensure_object(pod, "spec");

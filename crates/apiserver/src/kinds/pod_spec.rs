@@ -49,7 +49,7 @@ fn validate_pod_and_spec(pod: &Value) -> FieldErrorList {
     problems
 }
 
-/// The template of a workload, at `path`.
+/// Validates the template of a workload, at `path`.
 pub(super) fn validate_pod_template(problems: &mut FieldErrorList, template: &Value, path: &str) {
     validate_pod_template_metadata(problems, template, path);
     let no_metadata = Value::Null;
@@ -102,6 +102,8 @@ fn validate_annotations(problems: &mut FieldErrorList, object: &Value, path: &st
     }
 }
 
+/// Validates the spec of a pod or template.
+///
 /// `metadata` is that of the pod, null for a template.
 fn validate_spec(
     problems: &mut FieldErrorList,
@@ -187,7 +189,7 @@ fn validate_host_network(problems: &mut FieldErrorList, spec: &Value, path: &str
     }
 }
 
-/// Returns the names of the claims.
+/// Validates the resource claims of a pod and returns their names.
 fn validate_resource_claims<'a>(
     problems: &mut FieldErrorList,
     spec: &'a Value,
@@ -275,7 +277,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value) -> Vec<FieldError> {
     problems.into_errors()
 }
 
-/// What is left after the fields that may change has to be as it was.
+/// Checks that an update of a pod spec changes only mutable fields.
 fn validate_immutable_spec(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     let mut munged = at(new, "/spec").clone();
     let before = at(old, "/spec");
@@ -354,7 +356,9 @@ pub(super) fn validate_pod_status(new: &Value, old: &Value) -> Vec<FieldError> {
     problems.into_errors()
 }
 
-/// A container that has ended does not run again, unless it may restart.
+/// Checks that a container that has ended does not run again.
+///
+/// It may run again if its restart policy allows it.
 fn validate_container_states(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     for (index, before) in list(old, "/status/containerStatuses").iter().enumerate() {
         let Some(code) = at(before, "/state/terminated").get("exitCode") else { continue };

@@ -1,4 +1,4 @@
-//! Roles and their bindings. They are stored; nobody is refused by them.
+//! Roles and their bindings. The API server stores them and does not enforce them.
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind};
 use super::validation;

@@ -1,4 +1,4 @@
-//! The built-in resources, as discovery tells them.
+//! Lists the built-in resources, as API discovery returns them.
 
 use super::built_in_kind::BuiltInKind;
 use super::{
@@ -7,7 +7,7 @@ use super::{
 use super::{dynamic_resources, review, scheduling, service, storage, types};
 use crate::type_model::Types;
 
-/// One row per resource.
+/// A built-in resource.
 struct ResourceRow {
     group: &'static str,
     kind: &'static str,
@@ -19,7 +19,7 @@ struct ResourceRow {
     built_in_kind: &'static BuiltInKind,
 }
 
-/// All types of the built-in kinds, and the resources that are served from the start.
+/// Returns the built-in types and the resources that are served from the start.
 pub fn built_in_resources() -> (Types, Vec<Resource>) {
     let types = types().clone();
     let resources = ROWS

@@ -1,5 +1,6 @@
-//! Reviews: questions that are asked by creating them. What is allowed is everything; see
-//! [`crate::verbs::review`].
+//! Access and token reviews, which clients create as requests.
+//!
+//! The API server allows everything; see [`crate::verbs::review`].
 
 use serde_json::Value;
 
@@ -58,7 +59,7 @@ pub(super) static LOCAL_SUBJECT_ACCESS_REVIEW: BuiltInKind = BuiltInKind {
 const RESOURCE: &str = "/spec/resourceAttributes";
 const NON_RESOURCE: &str = "/spec/nonResourceAttributes";
 
-/// A question is about a resource, or about a path.
+/// Checks that a review is about either a resource or a path.
 fn validate_attributes(object: &Value) -> Option<FieldError> {
     match (has(object, RESOURCE), has(object, NON_RESOURCE)) {
         (true, true) => Some(FieldError::invalid(
@@ -82,7 +83,7 @@ fn validate_subject(object: &Value) -> Option<FieldError> {
     })
 }
 
-/// A question has no name, and nothing else that objects have.
+/// Checks that a review has no name, and nothing else that objects have.
 fn validate_metadata(object: &Value, detail: &str) -> Option<FieldError> {
     let fields = at(object, "/metadata").as_object()?;
     let is_disallowed = |(key, value): (&String, &Value)| {

@@ -37,7 +37,9 @@ pub(super) static SERVICE: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// Addresses are 10.96.0.2 and up. The first of the range is that of the API itself.
+/// The first bytes of cluster IPs, which are 10.96.0.2 and up.
+///
+/// The first address of the range is that of the API itself.
 const CLUSTER_IP_PREFIX: [u8; 2] = [10, 96];
 const FIRST_NODE_PORT: i64 = 30_000;
 const LAST_NODE_PORT: i64 = 32_767;
@@ -109,7 +111,7 @@ fn allocate_node_ports(service: &mut Value, others: &[Value]) {
     }
 }
 
-/// An update that leaves out what was given out keeps it.
+/// Keeps the IPs and ports of a Service that an update leaves out.
 fn keep_allocations(new: &mut Value, old: &Value, context: AdmissionContext<'_>) {
     let external = |service: &Value| text(service, "/spec/type") == "ExternalName";
     clear_external_traffic_policy(new, old);
@@ -161,7 +163,9 @@ fn keep_allocations(new: &mut Value, old: &Value, context: AdmissionContext<'_>)
     allocate_ips_and_ports(new, context);
 }
 
-/// A service that is no longer reached from outside has no policy for that.
+/// Clears the external traffic policy of a Service without external access.
+///
+/// It also clears `allocateLoadBalancerNodePorts` of a Service that is no load balancer any more.
 fn clear_external_traffic_policy(new: &mut Value, old: &Value) {
     let reached = |service: &Value| match text(service, "/spec/type") {
         "NodePort" | "LoadBalancer" => true,
@@ -179,7 +183,7 @@ fn clear_external_traffic_policy(new: &mut Value, old: &Value) {
     }
 }
 
-/// A service that only has an address gives its node ports back.
+/// Releases the node ports of a Service that has only an address.
 fn release_node_ports(service: &mut Value) {
     if matches!(text(service, "/spec/type"), "ClusterIP" | "ExternalName") {
         for port in ensure_list(ensure_object(service, "spec"), "ports").iter_mut() {

@@ -82,7 +82,7 @@ pub(super) static VOLUME_ATTACHMENT: BuiltInKind = BuiltInKind {
     ..BASE_KIND
 };
 
-/// The time as objects carry it.
+/// Returns the current time in the format of object timestamps.
 pub(super) fn timestamp_now(context: AdmissionContext<'_>) -> Value {
     let now = context.environment.now();
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()
@@ -92,7 +92,7 @@ fn name_field(object: &Value) -> Vec<(&'static str, String)> {
     vec![("name", text(object, "/metadata/name").to_owned())]
 }
 
-/// What is in use does not go away.
+/// Adds a finalizer that protects the object while it is in use.
 fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
     let finalizers = ensure_list(ensure_object(object, "metadata"), "finalizers");
     if finalizers.iter().all(|found| found != finalizer) {
@@ -100,7 +100,9 @@ fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
     }
 }
 
-/// The newest default class, or the first by name of those that came together.
+/// Sets the default storage class of a claim that names none.
+///
+/// It is the newest default class, or the first by name of those of equal age.
 fn set_default_storage_class(claim: &mut Value, context: AdmissionContext<'_>) {
     const DEFAULT_CLASS_POINTERS: [&str; 2] = [
         "/metadata/annotations/storageclass.kubernetes.io~1is-default-class",
@@ -125,7 +127,9 @@ fn set_default_storage_class(claim: &mut Value, context: AdmissionContext<'_>) {
     }
 }
 
-/// One source in two fields: the older one only knows claims and snapshots, and drops the rest.
+/// Copies the data source of a claim between its two fields.
+///
+/// The older field only has claims and snapshots; another source in it is dropped.
 fn sync_data_sources(claim: &mut Value) {
     let is_known = |source: &Value| {
         matches!(
@@ -152,7 +156,7 @@ fn has_field(fields: &Map<String, Value>, name: &str) -> bool {
     fields.get(name).is_some_and(|value| !value.is_null())
 }
 
-/// A bound claim may only grow if its class says so.
+/// Checks that a bound claim only grows if its class allows it.
 fn check_volume_expansion(
     new: &mut Value,
     old: &Value,
@@ -176,7 +180,7 @@ fn check_volume_expansion(
     Err(StatusError::forbidden(about, why))
 }
 
-/// A phase that changes says since when, unless its writer does.
+/// Sets the transition time of a changed phase, unless the writer did.
 fn set_phase_transition_time(new: &mut Value, old: &Value, context: AdmissionContext<'_>) {
     const TIME: &str = "/status/lastPhaseTransitionTime";
     let same_phase = text(new, "/status/phase") == text(old, "/status/phase");

@@ -1,4 +1,4 @@
-//! What becomes of objects, compared with what the real server made of the same ones.
+//! Tests of built-in kinds: the results for objects equal those of the real API server.
 
 mod admission;
 mod recorded;
@@ -16,7 +16,7 @@ use crate::environment::Environment;
 use crate::status::{StatusDetails, StatusError};
 use crate::type_model::{self, Types};
 
-/// Time that stands still, and chance that is always the same.
+/// An environment with a fixed time and a fixed random number.
 #[derive(Debug)]
 struct FixedEnvironment;
 
@@ -34,7 +34,7 @@ impl Environment for FixedEnvironment {
     }
 }
 
-/// Objects by plural.
+/// Stored objects by plural.
 #[derive(Debug, Default)]
 struct StoredObjects(Vec<(&'static str, Value)>);
 
@@ -67,7 +67,7 @@ impl ObjectReader for StoredObjects {
     }
 }
 
-/// A cluster with what every cluster has.
+/// Returns the objects that every cluster has.
 fn default_objects() -> StoredObjects {
     let account = json!({"metadata": {"name": "default", "namespace": "default"}});
     let mut world = StoredObjects(vec![("serviceaccounts", account)]);
@@ -82,7 +82,7 @@ fn default_objects() -> StoredObjects {
     world
 }
 
-/// The API around the rules, as far as the rules see it.
+/// The parts of the API server that call the strategies.
 struct TestApi {
     types: Types,
     resources: Vec<Resource>,
@@ -101,7 +101,7 @@ impl TestApi {
         let found = all.find(|found| &*found.group == group && &*found.plural == plural);
         let found = found.unwrap_or_else(|| panic!("{plural} of {group:?} are served"));
         match found.definition {
-            KindDefinition::BuiltIn(rules) => (found, rules),
+            KindDefinition::BuiltIn(strategy) => (found, strategy),
             KindDefinition::Custom(_) => panic!("{plural} are built in"),
         }
     }
@@ -115,22 +115,22 @@ impl TestApi {
     }
 
     fn create(&self, group: &str, plural: &str, mut object: Value) -> Result<Value, StatusError> {
-        let (resource, rules) = self.resource(group, plural);
+        let (resource, strategy) = self.resource(group, plural);
         type_model::decode(&self.types, resource.type_id, &mut object)?;
-        rules.set_defaults(&mut object);
-        rules.admit_create(&mut object, self.admission_context())?;
+        strategy.set_defaults(&mut object);
+        strategy.admit_create(&mut object, self.admission_context())?;
         object["metadata"]["uid"] = "UID".into();
         object["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
-        rules.prepare_for_create(&mut object);
+        strategy.prepare_for_create(&mut object);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let mut errors: Vec<_> = rules
+        let mut errors: Vec<_> = strategy
             .name_problems(&name)
             .into_iter()
             .map(|problem| {
                 crate::admission::FieldError::invalid("metadata.name", name.as_str(), problem)
             })
             .collect();
-        errors.extend(rules.validate_create(&object));
+        errors.extend(strategy.validate_create(&object));
         self.validate_and_encode(resource, object, &errors)
     }
 
@@ -142,17 +142,17 @@ impl TestApi {
         old: &Value,
         status: bool,
     ) -> Result<Value, StatusError> {
-        let (resource, rules) = self.resource(group, plural);
+        let (resource, strategy) = self.resource(group, plural);
         type_model::decode(&self.types, resource.type_id, &mut new)?;
-        rules.set_defaults(&mut new);
+        strategy.set_defaults(&mut new);
         let errors = if status {
-            rules.admit_status_update(&mut new, old, self.admission_context());
-            rules.prepare_for_status_update(&mut new, old);
-            rules.validate_status_update(&new, old)
+            strategy.admit_status_update(&mut new, old, self.admission_context());
+            strategy.prepare_for_status_update(&mut new, old);
+            strategy.validate_status_update(&new, old)
         } else {
-            rules.admit_update(&mut new, old, self.admission_context())?;
-            rules.prepare_for_update(&mut new, old);
-            rules.validate_update(&new, old)
+            strategy.admit_update(&mut new, old, self.admission_context())?;
+            strategy.prepare_for_update(&mut new, old);
+            strategy.validate_update(&new, old)
         };
         self.validate_and_encode(resource, new, &errors)
     }

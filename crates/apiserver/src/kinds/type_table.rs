@@ -1,4 +1,4 @@
-//! The shapes of the built-in kinds, read from `shapes.txt`.
+//! Reads the types of the built-in kinds from `shapes.txt`.
 //!
 //! The table is made by `tests/e2e/tools/kubernetes/shapes` from the Go types and the OpenAPI of
 //! one Kubernetes version; `cargo xtask shapes` writes it. One line per type, then one
@@ -9,8 +9,8 @@
 //!  env [io.k8s.api.core.v1.EnvVar] omitempty keys:name merge:name
 //!  │   └ [items], {values of a map}, *pointer; `=` a name of its own in Go
 //!  └ omitempty, omitzero; via:Embedded.Struct; required; set, keys:a,b (list types), atomic,
-//!    granular; merge:key, retainkeys, replace (patch strategies); #2.5 (number in protobuf, after those of embedded
-//!    structs); default:json (to the end of the line)
+//!    granular; merge:key, retainkeys, replace (patch strategies); #2.5 (number in protobuf, after
+//!    those of embedded structs); default:json (to the end of the line)
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::type_model::{
 
 const TYPE_TABLE: &str = include_str!("shapes.txt");
 
-/// All types of the table.
+/// Reads all types of the table.
 pub(super) fn read_types() -> Types {
     let mut reader = TypeReader::default();
     for line in TYPE_TABLE.lines().filter(|line| !line.starts_with(' ')) {
@@ -61,7 +61,9 @@ struct TypeReader {
     types: Types,
     /// What the types with a line of their own are called in Go.
     go_names: BTreeMap<TypeId, &'static str>,
-    /// What has been read, by its text: the same text is the same type.
+    /// The types read so far, by their text.
+    ///
+    /// The same text is the same type.
     types_by_text: BTreeMap<String, (TypeId, String)>,
 }
 
@@ -114,7 +116,7 @@ impl TypeReader {
         (name, Field { type_id: shape, required, default, strategy }, go, numbers)
     }
 
-    /// The type of a text of the table, and its name in Go.
+    /// Reads a type from its text in the table; returns its Go name, too.
     fn read_type(&mut self, text: &str, own: &Ownership<'_>) -> (TypeId, String) {
         let keys = own.keys.unwrap_or_default();
         let key = format!("{text} {} {keys} {} {}", own.set, own.atomic, own.granular);
@@ -172,7 +174,7 @@ fn split_name(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Where the bracket ends that `text` begins with.
+/// Returns the position of the bracket that closes the first one.
 fn closing_bracket(text: &str, open: char, close: char) -> usize {
     let mut depth = 0usize;
     for (at, c) in text.char_indices() {

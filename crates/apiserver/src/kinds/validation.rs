@@ -1,6 +1,6 @@
-//! What is wrong with objects of the built-in kinds, pods aside (see [`super::pod_spec`]).
+//! Validates objects of the built-in kinds, except pods (see [`super::pod_spec`]).
 //!
-//! Metadata is checked elsewhere. The aim is what users and controllers meet: required fields,
+//! Metadata is validated elsewhere. The aim is what users and controllers meet: required fields,
 //! names, numbers, selectors, and what an update may not change.
 
 mod config;

@@ -1,4 +1,4 @@
-//! What a client is told about pods and templates that are accepted all the same.
+//! Returns the warnings that the API server sends for accepted pods and templates.
 //!
 //! Kept to what can be seen in the object alone and is met in practice: labels of nodes that have
 //! newer names, an annotation without effect, and variables that hide others.
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Resource;
 use super::json_access::{entries, list, text};
 
-/// Labels of nodes, since when they are old, and what they are called now.
+/// Deprecated labels of nodes, with the version of deprecation and the replacement.
 const DEPRECATED_NODE_LABELS: [(&str, &str, &str); 5] = [
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),

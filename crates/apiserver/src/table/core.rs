@@ -169,7 +169,7 @@ fn events_v1_event(row: Row<'_>) -> Vec<Value> {
     .cells(row)
 }
 
-/// How the fields of an event are called in its group.
+/// The names of event fields in one of the two groups.
 struct EventFieldNames {
     first: &'static str,
     last: &'static str,

@@ -1,4 +1,4 @@
-//! The columns that a CustomResourceDefinition asks for (`additionalPrinterColumns`).
+//! The columns that a CustomResourceDefinition defines (`additionalPrinterColumns`).
 
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn format_date(row: Row<'_>, time: &str) -> Value {
     if is_time { row.age_since_time(time).into() } else { "<invalid>".into() }
 }
 
-/// A value as text: what has parts as JSON, the rest as Go prints it.
+/// Formats a value: lists and objects as JSON, the rest as Go does.
 fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),

@@ -1,8 +1,8 @@
-//! Durations for people: two or three digits that matter.
+//! Formats durations for tables, with two or three significant digits.
 
 use jiff::Timestamp;
 
-/// The time between two moments, as Kubernetes tells it.
+/// Formats the time between two timestamps, as Kubernetes does.
 pub(super) fn format_between(from: Timestamp, to: Timestamp) -> String {
     // Clocks differ: almost now is now.
     let nanoseconds = to.as_nanosecond() - from.as_nanosecond();
@@ -38,7 +38,7 @@ fn format_seconds(seconds: i64) -> String {
     }
 }
 
-/// The second unit is told only when there is something of it.
+/// Formats two units of time, without the second if it is 0.
 fn format_two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> String {
     match small {
         0 => format!("{large}{large_unit}"),

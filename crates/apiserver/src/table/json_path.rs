@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-/// Wildcards multiply: what is held at one step is bounded.
+/// The most values that one step may hold, since wildcards multiply them.
 const MAX_RESULTS: usize = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +54,7 @@ enum SliceEnd {
 #[derive(Debug, Clone, PartialEq)]
 struct Filter {
     left: JsonPath,
-    /// Without: it is enough that the left side exists.
+    /// The comparison; without one, the left side only has to exist.
     comparison: Option<(Comparison, JsonPath)>,
 }
 
@@ -104,7 +104,7 @@ impl Step {
             Self::Slice(slice) => {
                 for value in input.iter().filter(|value| !value.is_null()) {
                     match slice.select(value.as_array()?)? {
-                        // As the real one: nothing asked for in one list ends it for all.
+                        // As in the real one, an empty selection in one list ends the walk for all.
                         [] => return Some(found),
                         items => found.extend(items.iter().step_by(slice.step()?)),
                     }
@@ -140,7 +140,9 @@ fn push_children<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     }
 }
 
-/// Depth is that of the value, which a JSON parser has bounded.
+/// Adds a value and all values below it that have children.
+///
+/// The depth is that of the value, which the JSON parser bounds.
 fn push_descendants<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     let mut below = Vec::new();
     push_children(value, &mut below);

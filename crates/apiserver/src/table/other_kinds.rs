@@ -1,4 +1,4 @@
-//! Kinds with little to show: access, scheduling, devices, leases, slices of endpoints.
+//! The columns of small kinds: RBAC, scheduling, devices, leases and EndpointSlices.
 
 use serde_json::Value;
 

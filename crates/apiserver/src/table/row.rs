@@ -11,7 +11,7 @@ pub(super) struct Row<'a> {
     pub(super) now: Timestamp,
 }
 
-/// What is found at a path of field names; null when it leads nowhere.
+/// Returns the value at a path of field names, or null.
 pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(value, |value, field| value.get(field).unwrap_or(&Value::Null))
 }
@@ -80,7 +80,7 @@ impl<'a> Row<'a> {
         !self.at("metadata.deletionTimestamp").is_null()
     }
 
-    /// An annotation or label, by its name with dots.
+    /// Returns an annotation or label, by its name with dots.
     pub(super) fn metadata_entry(self, map: &str, name: &str) -> &'a str {
         self.object["metadata"][map][name].as_str().unwrap_or_default()
     }
@@ -93,7 +93,7 @@ impl<'a> Row<'a> {
         self.age_since_time(self.text(path))
     }
 
-    /// How long ago a time was.
+    /// Returns the age of a time, as text.
     pub(super) fn age_since_time(self, time: &str) -> String {
         match time.parse() {
             Ok(time) => human_duration::format_between(time, self.now),
@@ -108,7 +108,7 @@ pub(super) fn has_condition(conditions: &[Value], kind: &str) -> bool {
     found.is_some_and(|condition| condition["status"] == "True")
 }
 
-/// The names and the images of containers.
+/// Returns the names and the images of containers, each joined by commas.
 pub(super) fn container_names_and_images(containers: &[Value]) -> [Value; 2] {
     let join = |field: &str| {
         let texts: Vec<&str> = containers.iter().map(|container| text(container, field)).collect();

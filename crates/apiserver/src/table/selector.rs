@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// `a=b,c=d`, or `<none>`.
+/// Formats labels as `a=b,c=d`, or `<none>`.
 pub(super) fn format_labels(labels: &Value) -> String {
     let mut pairs: Vec<(&str, &str)> = labels
         .as_object()
@@ -15,7 +15,7 @@ pub(super) fn format_labels(labels: &Value) -> String {
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
 
-/// A selector of an object, or `<none>` when it selects nothing or everything.
+/// Formats the selector of an object, or `<none>` when it is empty.
 pub(super) fn format_selector(selector: &Value) -> String {
     match format_requirements(selector) {
         Some(text) if text.is_empty() => "<none>".to_owned(),
@@ -24,7 +24,9 @@ pub(super) fn format_selector(selector: &Value) -> String {
     }
 }
 
-/// The requirements of a selector, by key; `None` when one has an operator that there is not.
+/// Formats the requirements of a selector, by key.
+///
+/// Returns `None` when one has an unknown operator.
 pub(super) fn format_requirements(selector: &Value) -> Option<String> {
     let mut all: Vec<(&str, String)> = Vec::new();
     for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {

@@ -8,7 +8,7 @@ use super::row::{Row, text};
 
 const GROUP: &str = "storage.k8s.io";
 
-/// The annotation that named the class before there was a field for it.
+/// The deprecated annotation with the name of the class.
 const STORAGE_CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 const DEFAULT_CLASS_ANNOTATIONS: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",

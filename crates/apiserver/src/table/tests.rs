@@ -1,5 +1,7 @@
-//! What a real kube-apiserver 1.36 shows of the same objects is recorded in `tests/recorded.json`:
-//! the columns of each kind, then objects (only what is of use here) with the cells they got.
+//! Tests that tables equal those of a real kube-apiserver 1.36 for the same objects.
+//!
+//! `tests/recorded.json` has the columns of each kind, then objects (only the useful fields) with
+//! the cells they got.
 
 use serde_json::{Value, json};
 

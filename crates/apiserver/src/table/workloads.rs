@@ -159,7 +159,7 @@ fn daemon_set(row: Row<'_>) -> Vec<Value> {
     cells
 }
 
-/// `deployment.apps/web`, of the owner that controls the object.
+/// Returns the owner that controls the object, such as `deployment.apps/web`.
 fn controller_owner(row: Row<'_>) -> String {
     let owners = row.items("metadata.ownerReferences");
     let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else {

@@ -1,3 +1,5 @@
+//! Tests of instance types: allocatable resources, launchable offerings and launch prices.
+
 use super::*;
 use crate::requirement::{Aliases, Requirement};
 

@@ -36,18 +36,18 @@ pub struct Evaluation {
     pub catalog: Catalog,
     /// What was recorded, for lists of types that come later.
     pub overrides: Overrides,
-    /// What became of each overlay, in the order of evaluation.
+    /// The status of each overlay, in the order of evaluation.
     pub statuses: Vec<(String, OverlayStatus)>,
 }
 
-/// What became of an overlay.
+/// The result of evaluating an overlay: accepted, invalid or in conflict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OverlayStatus {
-    /// It is applied to all that it selects, which may be nothing.
+    /// The overlay applies to all that it selects, which may be nothing.
     Accepted,
-    /// It cannot be used, and why.
+    /// The overlay cannot be used, with the reason.
     Invalid(String),
-    /// It says something about the same thing as another one of its weight, and is applied nowhere.
+    /// An overlay of equal weight sets the same value, so this one is applied nowhere.
     Conflict,
 }
 
@@ -81,7 +81,7 @@ impl Overrides {
     }
 }
 
-/// Records an overlay for all pools, unless it conflicts on one.
+/// Records an overlay for all NodePools, unless it conflicts in one of them.
 fn record_overlay(
     overrides: &mut Overrides,
     named: &NamedOverlay,
@@ -131,8 +131,10 @@ impl<'a> PoolView<'a> {
         self.types.iter().filter_map(select).collect()
     }
 
-    /// What a node of this pool and type says about the labels that are asked for. The other labels
-    /// are left out: they do not matter, and there are many.
+    /// Returns the requirements of a node on the label keys of an overlay.
+    ///
+    /// The node is one of this NodePool and instance type. Other labels are left out: they do not
+    /// matter, and there are many.
     fn node_requirements(
         &self,
         instance_type: &InstanceType,
@@ -151,7 +153,7 @@ fn type_key(pool: &str, instance_type: &InstanceType) -> TypeKey {
     TypeKey { pool: pool.to_owned(), instance_type: instance_type.name.clone() }
 }
 
-/// A pool's types with what was recorded for them; none if nothing was.
+/// Returns a NodePool's instance types with overlays applied, or `None` if unchanged.
 fn overlaid_types(
     pool: &str,
     types: &InstanceTypes,
@@ -174,7 +176,7 @@ fn node_labels(pool: &Pool, aliases: &Aliases) -> Requirements {
     labels
 }
 
-/// Names an offering within its instance type. The names of offerings are their requirements.
+/// Returns the key of an offering within its instance type: its requirements.
 fn offering_key(offering: &Offering) -> String {
     offering.requirements.to_string()
 }
@@ -198,7 +200,7 @@ fn overlaid_catalog(overrides: &Overrides, catalog: &Catalog, views: &[PoolView<
     result
 }
 
-/// The instance type with what was recorded for it; none if nothing was.
+/// Returns the instance type with overlays applied, or `None` if unchanged.
 fn overlaid_type(
     instance_type: &InstanceType,
     key: &TypeKey,

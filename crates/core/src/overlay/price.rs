@@ -17,7 +17,8 @@ pub enum PriceChange {
 }
 
 impl PriceChange {
-    /// Reads `spec.price` or `spec.priceAdjustment`: nothing, `0.5`, `+0.5`, `-0.5`, `+10%`, `-10%`.
+    /// Reads `spec.price` or `spec.priceAdjustment`: nothing, `0.5`, `+0.5`, `-0.5`, `+10%`,
+    /// `-10%`.
     pub fn parse(text: &str) -> Result<Self, PriceError> {
         let error = || PriceError { text: text.to_owned() };
         if text.is_empty() {

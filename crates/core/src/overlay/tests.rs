@@ -1,3 +1,5 @@
+//! Tests of recording NodeOverlays: precedence by weight, conflicts and selection.
+
 use super::*;
 use crate::requirement::{Aliases, Requirement};
 

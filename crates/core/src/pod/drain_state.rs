@@ -1,7 +1,7 @@
-//! Where a pod is in its life, and what keeps it where it is (spec 40 §0.6).
+//! The drain state of a pod: the facts that decide when it is evicted (spec 40 §0.6).
 //!
-//! These are the facts that drains and evictions look at, which change from one moment to the next.
-//! What a pod asks of a node is in [`super::Pod`]; the predicates of scheduling on that are in
+//! Drains and evictions read these facts, which change from one moment to the next. What a pod
+//! requires of a node is in [`super::Pod`]; the predicates of scheduling on that are in
 //! [`crate::scheduling::demand`].
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,23 +13,23 @@ use crate::taint::{Taint, TaintEffect, Toleration};
 /// A pod that ends later than this after its grace period is stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 
-/// Priority classes whose pods leave last.
+/// The priority classes whose pods are evicted last.
 const CRITICAL_PRIORITY_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
-/// Where a pod is in its life.
+/// The facts of a pod that decide when it is evicted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodDrainState {
     /// The phase.
     pub phase: Phase,
-    /// When it has to be gone, if it is on its way out. The grace period is in it.
+    /// The time by which a terminating pod must be gone, grace period included.
     pub deletion_timestamp: Option<Timestamp>,
-    /// Who made it.
+    /// The kind of its owner.
     pub owner: OwnerKind,
-    /// Whether it tolerates the taint of nodes that go ([`tolerates_disruption`]).
+    /// Whether it tolerates the disruption taint ([`tolerates_disruption`]).
     pub tolerates_disruption: bool,
     /// Its annotation `karpenter.sh/do-not-disrupt`.
     pub do_not_disrupt: Option<String>,
-    /// When it started.
+    /// The time when the pod started.
     pub start_time: Option<Timestamp>,
     /// Its `terminationGracePeriodSeconds`.
     pub grace_seconds: Option<i64>,
@@ -38,35 +38,39 @@ pub struct PodDrainState {
 }
 
 impl PodDrainState {
-    /// Failed or Succeeded.
+    /// Returns whether the pod is Failed or Succeeded.
     pub fn is_terminal(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// On its way out.
+    /// Returns whether the pod has a deletion timestamp.
     pub fn is_terminating(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
-    /// Neither over nor on its way out.
+    /// Returns whether the pod is neither terminal nor terminating.
     pub fn is_active(&self) -> bool {
         !self.is_terminal() && !self.is_terminating()
     }
 
-    /// Whether it should have been gone for a while.
+    /// Returns whether the pod is overdue: still there long after its grace period.
     pub fn is_stuck_terminating(&self, now: Timestamp) -> bool {
         self.deletion_timestamp.is_some_and(|gone| now.duration_since(gone) > STUCK_AFTER)
     }
 
-    /// Whether a drain can make it go. Nobody can but its node for a static pod; what is stuck needs
-    /// no more of it; and what tolerates the taint wants to stay to the end.
+    /// Returns whether a drain can remove the pod.
+    ///
+    /// Only its node can remove a static pod; a stuck pod is deleted already; and a pod that
+    /// tolerates the taint stays to the end.
     pub fn is_drainable(&self, now: Timestamp) -> bool {
         !self.tolerates_disruption
             && !self.is_stuck_terminating(now)
             && self.owner != OwnerKind::Node
     }
 
-    /// Whether a drain waits for it. Pods that must not be disrupted are waited for, too.
+    /// Returns whether a drain waits for the pod.
+    ///
+    /// It waits for pods that must not be disrupted, too.
     pub fn is_waiting_for_eviction(&self, now: Timestamp) -> bool {
         !self.is_terminal() && self.is_drainable(now)
     }
@@ -84,19 +88,19 @@ impl PodDrainState {
             && !self.protection(now).is_active()
     }
 
-    /// Whether voluntary disruption of its node need not mind it.
+    /// Returns whether the pod does not prevent voluntary disruption of its node.
     pub fn is_disruptable(&self, now: Timestamp) -> bool {
         !self.is_active() || !self.protection(now).is_active()
     }
 
-    /// Whether it comes back elsewhere when it is gone.
+    /// Returns whether its owner creates it again elsewhere after it is gone.
     pub fn is_reschedulable(&self) -> bool {
         (self.is_active() || (self.is_terminating() && self.owner == OwnerKind::StatefulSet))
             && !matches!(self.owner, OwnerKind::DaemonSet | OwnerKind::Node)
     }
 }
 
-/// Whether tolerations cover the taint of nodes that go.
+/// Returns whether tolerations cover the disruption taint.
 pub fn tolerates_disruption(tolerations: &[Toleration]) -> bool {
     let disrupted = Taint {
         key: "karpenter.sh/disrupted".to_owned(),
@@ -106,7 +110,9 @@ pub fn tolerates_disruption(tolerations: &[Toleration]) -> bool {
     tolerations.iter().any(|toleration| toleration.tolerates(&disrupted))
 }
 
-/// Whether pods of the priority class leave last. The name counts, not the number behind it.
+/// Returns whether pods of the priority class are evicted last.
+///
+/// The name counts, not its priority value.
 pub fn is_critical(priority_class: &str) -> bool {
     CRITICAL_PRIORITY_CLASSES.contains(&priority_class)
 }

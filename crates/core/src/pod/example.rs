@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{OwnerKind, Phase, Pod, PodSpec};
 use crate::selector::Labels;
 
-/// A pod of namespace `default` that the scheduler found no place for.
+/// Returns a pending pod of namespace `default` that is marked Unschedulable.
 pub(crate) fn pending_pod(name: &str) -> Pod {
     Pod {
         namespace: "default".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) fn pending_pod(name: &str) -> Pod {
     }
 }
 
-/// The same with claims.
+/// Returns a [`pending_pod`] with these PersistentVolumeClaims.
 #[cfg(test)]
 pub(crate) fn pod_with_volume_claims(name: &str, claims: &[&str]) -> Pod {
     Pod {

@@ -44,7 +44,7 @@ pub struct InitContainerResources {
     pub is_sidecar: bool,
 }
 
-/// What the pod takes of its node at most at once, `pods: 1` included.
+/// Returns the most resources that the pod uses at once, `pods: 1` included.
 pub fn effective_requests(input: &PodResources) -> Resources {
     let mut requests = input.container_requests();
     for (name, quantity) in input.pod_level.iter().filter(|(name, _)| is_pod_level(name)) {
@@ -55,8 +55,10 @@ pub fn effective_requests(input: &PodResources) -> Resources {
     requests
 }
 
-/// The requests that a container of a DaemonSet's template gets: limits stand in for what it does
-/// not request (spec 20 §3.3), as admission does it for real pods.
+/// Returns a container's requests, where limits replace missing requests.
+///
+/// This is for the containers of a DaemonSet's template (spec 20 §3.3); admission does the same for
+/// real pods.
 #[must_use]
 pub fn requests_defaulted_from_limits(requests: &Resources, limits: &Resources) -> Resources {
     limits.overlaid_by(requests)
@@ -68,7 +70,7 @@ fn is_pod_level(name: &str) -> bool {
 }
 
 impl PodResources {
-    /// The sum of what runs together, or of a step of initialisation where that is more.
+    /// Returns the requests of the running containers, or of a larger init step.
     fn container_requests(&self) -> Resources {
         let mut running = Resources::default();
         for container in &self.containers {
@@ -90,7 +92,10 @@ impl PodResources {
         Resources::max([&running, &steps])
     }
 
-    /// What a container holds or is about to get: while it is resized, the larger of both.
+    /// Returns the current requests of a container.
+    ///
+    /// While the container is resized, they are the largest of spec, status and allocation; the
+    /// spec does not count if the resize is infeasible.
     fn current_requests(&self, container: &ContainerResources) -> Resources {
         match &container.status {
             None => container.requests.clone(),

@@ -4,8 +4,10 @@ use super::PodSpec;
 use crate::requirement::Requirements;
 
 impl PodSpec {
-    /// Node selector, first required term and heaviest preferred term of node affinity: what is
-    /// tried before anything is relaxed. Of equally heavy terms the first counts.
+    /// Returns the requirements that the solver tries before any relaxation.
+    ///
+    /// They are the node selector, the first required term and the heaviest preferred term of node
+    /// affinity. Of equally heavy terms the first counts.
     pub fn requirements(&self) -> Requirements {
         let mut requirements = self.strict_requirements();
         if let Some(preferred) = self

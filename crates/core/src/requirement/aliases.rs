@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The keys that Kubernetes used to have for what it calls differently now.
+/// The deprecated label keys of Kubernetes, each with its stable replacement.
 const KUBERNETES_KEY_ALIASES: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -31,7 +31,7 @@ impl Default for Aliases {
 }
 
 impl Aliases {
-    /// No other names: labels are what is written, as the scheduler compares them.
+    /// Returns no aliases: labels count as written, as the scheduler compares them.
     pub fn none() -> Self {
         Self { keys: BTreeMap::new(), values: BTreeMap::new() }
     }
@@ -50,12 +50,12 @@ impl Aliases {
         self
     }
 
-    /// The stable key.
+    /// Returns the stable key for a key or its alias.
     pub fn normalize_key<'a>(&'a self, key: &'a str) -> &'a str {
         self.keys.get(key).map_or(key, String::as_str)
     }
 
-    /// The stable value of an already stable key.
+    /// Returns the stable value for a value of a stable key.
     pub fn normalize_value(&self, key: &str, value: &str) -> String {
         self.values.get(key).and_then(|values| values.get(value)).map_or(value, |v| v).to_owned()
     }

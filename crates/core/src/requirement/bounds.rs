@@ -14,8 +14,9 @@ pub(super) struct Bounds {
 impl Bounds {
     pub(super) const NONE: Self = Self { gte: None, lte: None };
 
-    /// The bounds that a numeric operator puts up, or none when no 64-bit integer satisfies it.
-    /// Other operators put up no bound.
+    /// Returns the bounds of a numeric operator, or `None` if no integer satisfies it.
+    ///
+    /// Integers have 64 bits. Other operators have no bounds.
     pub(super) fn from_operator(operator: Operator, n: i64) -> Option<Self> {
         let (gte, lte) = match operator {
             Operator::Gt => (Some(n.checked_add(1)?), None),
@@ -29,7 +30,9 @@ impl Bounds {
         Some(Self { gte, lte })
     }
 
-    /// Whether a value lies inside. With any bound set, what is no integer lies outside.
+    /// Returns whether a value is within the bounds.
+    ///
+    /// With any bound set, only integers are.
     pub(super) fn contains(self, value: &str) -> bool {
         if self == Self::NONE {
             return true;

@@ -1,4 +1,4 @@
-//! Whether a node side can give what is asked of it (spec 10 §10.4).
+//! Checks whether a node side meets requirements (spec 10 §10.4).
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -31,8 +31,9 @@ impl Requirements {
         }
     }
 
-    /// Whether these, as the node side, can be narrowed to the domains that topology groups picked
-    /// for them.
+    /// Checks that these requirements meet the domains that topology groups picked.
+    ///
+    /// `self` is the node side, and `narrowed` are the picked domains.
     ///
     /// Groups that leave no common domain of a key collapse it to DoesNotExist, which a node that
     /// lacks the label, or may lack it, would satisfy. But a node in no domain satisfies none of
@@ -98,17 +99,17 @@ impl Requirements {
     }
 }
 
-/// What follows the first slash, or the whole key without one.
+/// Returns the part after the first slash, or the whole key without one.
 fn key_name(key: &str) -> &str {
     key.split_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Why a node side cannot give what is asked.
+/// The reason why a node side does not meet the requirements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IncompatibleRequirements {
-    /// A label that nobody defines.
+    /// A label that neither NodePool nor provider defines.
     UnknownLabel {
-        /// The label that is asked for.
+        /// The required label.
         key: String,
         /// A label that it may have been meant to be.
         typo_of: Option<String>,
@@ -117,10 +118,10 @@ pub enum IncompatibleRequirements {
     Conflicts(Vec<RequirementConflict>),
 }
 
-/// Two requirements on one key without a common value.
+/// Two requirements on one key that have no value in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequirementConflict {
-    /// What is asked.
+    /// The requirement that the node side has to meet.
     pub incoming: Requirement,
     /// What the node side has.
     pub existing: Requirement,

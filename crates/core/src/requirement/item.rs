@@ -51,7 +51,7 @@ impl Operator {
         }
     }
 
-    /// The operator of that name.
+    /// Returns the operator with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|operator| operator.name() == name)
     }
@@ -83,7 +83,7 @@ impl RequirementItem {
         Self { key: key.to_owned(), operator, values, min_values: None }
     }
 
-    /// The single integer among the normalised values of a numeric operator.
+    /// Parses the single integer among the normalized values of a numeric operator.
     pub(super) fn parse_bound(
         &self,
         mut values: impl Iterator<Item = String>,

@@ -98,7 +98,7 @@ impl Extend<Requirement> for Requirements {
 /// All texts sorted and joined with a comma, without the hostname (spec 10 §10.3.7).
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // It names a node that does not exist yet and helps nobody.
+        // The hostname is that of a node that does not exist yet.
         let shown = self.iter().filter(|requirement| requirement.key() != HOSTNAME);
         let mut texts: Vec<_> = shown.map(ToString::to_string).collect();
         texts.sort();

@@ -1,3 +1,5 @@
+//! Tests of requirements: intersection, compatibility, bounds, aliases and printing.
+
 use std::collections::BTreeSet;
 
 use super::Operator::{DoesNotExist, Exists, Gt, Gte, In, Lt, Lte, NotIn};

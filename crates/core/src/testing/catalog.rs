@@ -1,4 +1,4 @@
-//! Sets of instance types.
+//! Sets of instance types for tests.
 
 use super::labels::ZONES;
 use super::types::{TypeBuilder, instance_type, offering};
@@ -19,8 +19,10 @@ pub fn default_types() -> Vec<TypeBuilder> {
     ]
 }
 
-/// Every combination of 7 cpu and 8 memory sizes, zone, capacity type, system and architecture, one
-/// offering each: 1344 types.
+/// Returns 1344 instance types with one offering each.
+///
+/// They are all combinations of 7 cpu and 8 memory sizes, zone, capacity type, system and
+/// architecture.
 pub fn assorted_types() -> Vec<TypeBuilder> {
     let mut types = Vec::new();
     for cpu in [1, 2, 4, 8, 16, 32, 64] {

@@ -19,7 +19,7 @@ pub fn devices(names: &[&str]) -> Vec<Device> {
     names.iter().map(device).collect()
 }
 
-/// What nodes of a type will publish: these devices.
+/// Returns the dynamic resources of an instance type with these devices.
 pub fn published_devices(names: &[&str]) -> DynamicResources {
     let template = SliceTemplate {
         driver: DEVICE_DRIVER.into(),
@@ -30,7 +30,7 @@ pub fn published_devices(names: &[&str]) -> DynamicResources {
     DynamicResources { templates: vec![template], bindings: Vec::new() }
 }
 
-/// A ResourceClaim for one device, which nobody has allocated.
+/// Returns an unallocated ResourceClaim for one device.
 pub fn one_device_claim() -> Claim {
     let query = DeviceQuery {
         name: String::new(),

@@ -11,7 +11,7 @@ use crate::taint::{Taint, TaintEffect};
 /// The zones of the fake instance types.
 pub const ZONES: [&str; 3] = ["test-zone-1", "test-zone-2", "test-zone-3"];
 
-/// The label that a short name stands for; other texts are keys already.
+/// Returns the label key for a short name; other texts are keys already.
 pub fn label_key(short: &str) -> &str {
     match short {
         "zone" => "topology.kubernetes.io/zone",
@@ -89,7 +89,7 @@ pub fn label_selector(labels: &[(&str, &str)]) -> LabelSelector {
     LabelSelector::from_labels(labels_by_short_key(labels))
 }
 
-/// Labels by short key.
+/// Returns labels whose keys are given as short names.
 pub(super) fn labels_by_short_key(labels: &[(&str, &str)]) -> Labels {
     labels.iter().map(|&(k, value)| (label_key(k).to_owned(), value.to_owned())).collect()
 }

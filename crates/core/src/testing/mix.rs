@@ -3,7 +3,7 @@
 use super::{PodBuilder, pod, spread, term};
 use crate::requirement::Operator;
 
-/// Numbers that look random and are the same for the same seed (splitmix64).
+/// A generator of pseudo-random numbers that depend only on its seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct SeededRng(u64);
 
@@ -13,7 +13,7 @@ impl SeededRng {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -17,7 +17,7 @@ pub struct NodeBuilder {
     raw_taints: Option<Vec<Taint>>,
 }
 
-/// A ready, empty node of NodePool `default` with 16 cpu, 64Gi and room for 110 pods.
+/// Returns a ready, empty node of NodePool `default` with 16 cpu, 64Gi and 110 pods.
 pub fn node(name: &str) -> NodeBuilder {
     let resources = resources(&[("cpu", "16"), ("memory", "64Gi"), ("pods", "110")]);
     let labels = [("hostname", name), ("karpenter.sh/registered", "true")]
@@ -108,7 +108,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Lacks a label that it has by default.
+    /// Removes a label that the node has by default.
     #[must_use]
     pub fn without_label(mut self, short_key: &str) -> Self {
         self.node.labels.remove(label_key(short_key));
@@ -135,7 +135,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Has so much of a resource, and gives all of it to pods.
+    /// Sets the capacity and the allocatable amount of a resource.
     #[must_use]
     pub fn resource(mut self, name: &str, amount: &str) -> Self {
         self.node.capacity.set(name, quantity(amount));
@@ -150,7 +150,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Is not initialized yet.
+    /// Marks the node as not initialized yet.
     #[must_use]
     pub fn uninitialized(mut self) -> Self {
         self.node.is_initialized = false;
@@ -171,14 +171,14 @@ impl NodeBuilder {
         self
     }
 
-    /// Published a CSI driver.
+    /// Adds a CSI driver that the node published; `None` is unlimited.
     #[must_use]
     pub fn csi_driver(mut self, name: &str, count: Option<u32>) -> Self {
         self.node.published_volume_limits.insert(name.to_owned(), count);
         self
     }
 
-    /// Became initialized, and saw its last pod event, at these times (seconds).
+    /// Sets when the node became initialized and had its last pod event, in seconds.
     #[must_use]
     pub fn initialized_and_last_pod_event_at(
         mut self,
@@ -191,7 +191,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Stands otherwise in its life.
+    /// Changes the disruption state of the node.
     #[must_use]
     pub fn disruption_state(mut self, change: impl FnOnce(&mut NodeDisruptionState)) -> Self {
         change(&mut self.node.disruption_state);

@@ -1,4 +1,4 @@
-//! What a test asks of a plan.
+//! Queries on the outcome of a solve, for tests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,14 +12,14 @@ use crate::snapshot::{Pool, StateNode};
 /// How many instance types a line of text names.
 const TYPES_SHOWN: usize = 4;
 
-/// A plan with the world that it was made for, and the one that it leads to.
+/// A plan with the worlds before and after it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The plan.
     pub plan: Plan,
-    /// The world before.
+    /// The world before the solve.
     pub initial_world: World,
-    /// The world with the new nodes and the pods on them.
+    /// The world with the new nodes and their pods.
     pub resulting_world: World,
 }
 
@@ -29,7 +29,7 @@ impl Outcome {
         Self { plan, initial_world: before, resulting_world: after }
     }
 
-    /// The world with the new nodes, and the pods still waiting.
+    /// Returns the world with the new nodes, and the pods still pending.
     pub fn resulting_world_without_binding(&self) -> World {
         self.initial_world.apply_plan(&self.plan, false)
     }
@@ -39,12 +39,12 @@ impl Outcome {
         self.plan.claims.len()
     }
 
-    /// The pods without a place, in the order they were added.
+    /// Returns the pods that the plan rejects, in the order they were added.
     pub fn rejected(&self) -> Vec<&str> {
         self.plan.rejected.keys().map(|&id| self.name(id)).collect()
     }
 
-    /// Why a pod has no place; empty if it has one.
+    /// Returns why a pod was rejected; empty if it was placed.
     #[track_caller]
     pub fn rejection(&self, pod: &str) -> String {
         let refusal = self.plan.rejected.get(&self.initial_world.pod_id(pod));
@@ -92,7 +92,7 @@ impl Outcome {
         requirement.map(ToString::to_string).unwrap_or_default()
     }
 
-    /// How many running pods with label `app` there are by the value of a node label.
+    /// Counts the running pods of an app by the value of a node label.
     pub fn pods_by_label(&self, short_key: &str, app: &str) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for pod in self.resulting_world.snapshot.pods.iter().filter(|pod| pod.is_active()) {
@@ -113,7 +113,7 @@ impl Outcome {
         counts
     }
 
-    /// Pods per new node, in the order the nodes were opened.
+    /// Returns the number of pods per new node, in the order of opening.
     pub fn pods_per_new_node(&self) -> Vec<usize> {
         self.plan.claims.iter().map(|claim| claim.pods.len()).collect()
     }
@@ -172,8 +172,9 @@ impl Outcome {
     }
 }
 
-/// A refusal without the requirements and resources that each pool was held against, and without
-/// repetitions.
+/// Shortens the text of a rejection.
+///
+/// Leaves out repetitions, and the requirements and resources of each NodePool.
 fn short(refusal: &str) -> String {
     let cut = |pool: &str| pool.split(", requirements=").next().unwrap_or(pool).to_owned();
     let mut reasons: Vec<String> = refusal.split("; ").map(cut).collect();

@@ -65,7 +65,7 @@ impl PodBuilder {
         self
     }
 
-    /// So many replicas, named `<name>-0` and on.
+    /// Sets the number of replicas, named `<name>-0` and so on.
     #[must_use]
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.replicas = Some(replicas);
@@ -146,28 +146,28 @@ impl PodBuilder {
         self.spread(super::spread("zone", max_skew))
     }
 
-    /// Requires to be near pods.
+    /// Adds a required pod affinity term.
     #[must_use]
     pub fn pod_affinity(mut self, term: AffinityTermBuilder) -> Self {
         self.affinity.push(term);
         self
     }
 
-    /// Requires to be away from pods.
+    /// Adds a required pod anti-affinity term.
     #[must_use]
     pub fn pod_anti_affinity(mut self, term: AffinityTermBuilder) -> Self {
         self.anti_affinity.push(term);
         self
     }
 
-    /// Prefers to be near pods.
+    /// Adds a preferred pod affinity term.
     #[must_use]
     pub fn prefer_pod_affinity(mut self, weight: i32, term: AffinityTermBuilder) -> Self {
         self.preferred_affinity.push((weight, term));
         self
     }
 
-    /// Prefers to be away from pods.
+    /// Adds a preferred pod anti-affinity term.
     #[must_use]
     pub fn prefer_pod_anti_affinity(mut self, weight: i32, term: AffinityTermBuilder) -> Self {
         self.preferred_anti_affinity.push((weight, term));
@@ -230,7 +230,7 @@ impl PodBuilder {
     }
 }
 
-/// Who and where it is.
+/// Identity and node of the pod.
 impl PodBuilder {
     /// In another namespace.
     #[must_use]
@@ -246,7 +246,7 @@ impl PodBuilder {
         self
     }
 
-    /// Loses the label `app` that pods have by default.
+    /// Removes the label `app` that pods have by default.
     #[must_use]
     pub fn without_app_label(mut self) -> Self {
         self.labels.remove("app");
@@ -260,14 +260,14 @@ impl PodBuilder {
         self
     }
 
-    /// Was created so many seconds later than others.
+    /// Sets the creation time this many seconds after that of other pods.
     #[must_use]
     pub fn created_later(mut self, seconds: i64) -> Self {
         self.pod.created = Timestamp::from_second(CREATED + seconds).expect("in range");
         self
     }
 
-    /// Runs on a node that the world has already.
+    /// Makes the pod run on an existing node of the world.
     #[must_use]
     pub fn on_node(mut self, node: &str) -> Self {
         self.node = Some(node.to_owned());
@@ -311,7 +311,7 @@ impl PodBuilder {
         self
     }
 
-    /// Is not marked Unschedulable, so a solve of all pending pods leaves it out.
+    /// Removes the mark Unschedulable, so a solve of all pending pods skips the pod.
     #[must_use]
     pub fn not_marked_unschedulable(mut self) -> Self {
         self.pod.unschedulable = false;
@@ -337,7 +337,7 @@ impl PodBuilder {
         self
     }
 
-    /// Stands for spare capacity.
+    /// Makes the pod a virtual pod of a CapacityBuffer.
     #[must_use]
     pub fn buffer_pod(mut self) -> Self {
         self.pod.is_virtual = true;

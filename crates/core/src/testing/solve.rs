@@ -1,4 +1,4 @@
-//! The one place that chooses which solvers tests run.
+//! Chooses the solvers that tests run.
 
 use crate::id::{NodeId, PodId};
 use crate::plan::Plan;
@@ -7,8 +7,9 @@ use crate::scheduling::{
 };
 use crate::verify;
 
-/// Solves with every solver there is, checks that they agree and that the plan keeps the rules of
-/// Kubernetes.
+/// Solves with every solver and verifies the plan.
+///
+/// The solvers have to agree, and the plan has to keep the rules of Kubernetes.
 #[track_caller]
 pub fn solve_both(request: &Request<'_>) -> Plan {
     assert_no_violations(request, solve_both_unverified(request))
@@ -27,7 +28,7 @@ fn assert_no_violations(request: &Request<'_>, plan: Plan) -> Plan {
     plan
 }
 
-/// Solves with every solver there is and checks that they agree.
+/// Solves with every solver and checks that their plans are equal.
 #[track_caller]
 pub fn solve_both_unverified(request: &Request<'_>) -> Plan {
     let slow = reference::solve(request, &mut Fuel::unlimited());
@@ -39,7 +40,9 @@ pub fn solve_both_unverified(request: &Request<'_>) -> Plan {
     fast
 }
 
-/// Asks somebody who is prepared for many questions, first and after another question.
+/// Checks that a prepared solver returns the expected plan.
+///
+/// It solves the request first, and again after another request.
 #[track_caller]
 fn assert_prepared_solver_agrees(request: &Request<'_>, expected: &Plan) {
     let Request { snapshot, catalog, pods, excluded_nodes: without, options } = *request;
@@ -52,7 +55,7 @@ fn assert_prepared_solver_agrees(request: &Request<'_>, expected: &Plan) {
     assert_equal_plans(&session.solve(pods, without, &mut Fuel::unlimited()), expected);
 }
 
-/// The same where NodeClaims list so few instance types only.
+/// Solves with both solvers and a limit of instance types per NodeClaim.
 #[track_caller]
 pub fn solve_with_type_limit(request: &Request<'_>, listed_types: usize) -> Plan {
     let sizes = ListSizes { listed_types, ..ListSizes::default() };
@@ -62,7 +65,9 @@ pub fn solve_with_type_limit(request: &Request<'_>, listed_types: usize) -> Plan
     fast
 }
 
-/// Says where two plans differ first, since whole ones are too long to read.
+/// Checks that two plans are equal, and reports the first difference.
+///
+/// Whole plans are too long to read.
 #[track_caller]
 fn assert_equal_plans(fast: &Plan, slow: &Plan) {
     const WHY: &str = "the fast solver (left) and the plain one disagree";

@@ -5,7 +5,7 @@ use super::labels::labels_by_short_key;
 use crate::pod::{AffinityTerm, SpreadConstraint};
 use crate::selector::{LabelSelector, Labels, Selector};
 
-/// A spread constraint in the making.
+/// A builder of a topology spread constraint.
 #[derive(Clone, Debug)]
 pub struct SpreadBuilder {
     constraint: SpreadConstraint,
@@ -46,7 +46,7 @@ impl SpreadBuilder {
         self
     }
 
-    /// ScheduleAnyway.
+    /// Sets `whenUnsatisfiable: ScheduleAnyway`.
     #[must_use]
     pub fn schedule_anyway(mut self) -> Self {
         self.constraint.is_required = false;
@@ -91,7 +91,7 @@ impl SpreadBuilder {
     }
 }
 
-/// An affinity term in the making.
+/// A builder of a pod affinity term.
 #[derive(Clone, Debug)]
 pub struct AffinityTermBuilder {
     term: AffinityTerm,

@@ -16,14 +16,15 @@ use super::types::{TypeBuilder, instance_type};
 use super::{NodeBuilder, PodBuilder, PoolBuilder, World, node, pod, pool, spread, term};
 use crate::requirement::Operator;
 
-/// Solves the pending pods of a world in text, and compares the plan in text. Indentation and empty
-/// lines do not matter.
+/// Solves the pending pods of a world in text, and compares the plan.
+///
+/// The plan is text, too. Indentation and empty lines do not matter.
 #[track_caller]
 pub fn assert_plan_text(text: &str, expect: &str) {
     assert_eq!(trimmed(&parse_world(text).solve().text()), trimmed(expect));
 }
 
-/// The world that a text describes.
+/// Parses the world that a text describes.
 #[track_caller]
 pub fn parse_world(text: &str) -> World {
     let lines: Vec<Line<'_>> = text.lines().filter_map(Line::read).collect();

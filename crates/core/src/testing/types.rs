@@ -25,7 +25,9 @@ pub struct TypeBuilder {
     dynamic_resources: DynamicResources,
 }
 
-/// `t<cpu>` with that many cpu, all of it for pods, and room for all else. Nobody sells it yet.
+/// Returns the instance type `t<cpu>`, of which only the cpu is scarce.
+///
+/// Pods can use all of its cpu.
 pub fn cpu_bound_type(cpu: u32) -> TypeBuilder {
     let name = format!("t{cpu}");
     instance_type(&name).cpu(&cpu.to_string()).memory("100Gi").pods("100").no_overhead()
@@ -72,7 +74,7 @@ impl TypeBuilder {
         self.resource(PODS, count)
     }
 
-    /// Has so much of a resource.
+    /// Sets the capacity of a resource.
     #[must_use]
     pub fn resource(mut self, name: &str, amount: &str) -> Self {
         self.capacity.set(name, quantity(amount));
@@ -100,15 +102,16 @@ impl TypeBuilder {
         self
     }
 
-    /// Adds an offering; the first one replaces the five default ones, see [`Self::additional_offering`]. A
-    /// negative price follows from the type's size.
+    /// Adds an offering; the first one replaces the five default ones.
+    ///
+    /// See [`Self::additional_offering`]. A negative price follows from the type's size.
     #[must_use]
     pub fn offering(mut self, offering: Offering) -> Self {
         self.offerings.push(offering);
         self
     }
 
-    /// Adds an offering to those that there are, which are the default ones at first.
+    /// Adds an offering to the existing ones, initially the default offerings.
     #[must_use]
     pub fn additional_offering(mut self, offering: Offering) -> Self {
         if self.offerings.is_empty() {
@@ -137,7 +140,7 @@ impl TypeBuilder {
         self
     }
 
-    /// Its nodes publish these devices.
+    /// Sets the devices that nodes of this type publish.
     #[must_use]
     pub fn publishes_devices(mut self, devices: DynamicResources) -> Self {
         self.dynamic_resources = devices;
@@ -194,7 +197,7 @@ impl TypeBuilder {
     }
 }
 
-/// An available offering.
+/// Returns an available offering.
 pub fn offering(capacity_type: &str, zone: &str, price: f64) -> Offering {
     let requirements = [
         Requirement::in_values(CAPACITY_TYPE, [capacity_type]),

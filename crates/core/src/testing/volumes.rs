@@ -4,7 +4,9 @@ use super::labels::{label_key, requirement};
 use crate::requirement::{Operator, Requirement, Requirements};
 use crate::volume::{PersistentVolume, StorageClass, VolumeClaim};
 
-/// A claim that is bound to a volume, or waits for its class if the name is empty.
+/// Returns a claim that is bound to a volume, or unbound without a name.
+///
+/// An unbound claim waits for its class.
 pub fn volume_claim(volume: &str, class: &str) -> VolumeClaim {
     VolumeClaim {
         volume_name: volume.to_owned(),
@@ -15,7 +17,9 @@ pub fn volume_claim(volume: &str, class: &str) -> VolumeClaim {
     }
 }
 
-/// A volume of a driver that can be reached from these zones; from everywhere if there are none.
+/// Returns a volume of a driver that these zones can reach.
+///
+/// Without zones, the volume can be reached from everywhere.
 pub fn persistent_volume(driver: &str, zones: &[&str]) -> PersistentVolume {
     let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
     PersistentVolume {
@@ -41,7 +45,7 @@ pub fn storage_class(driver: &str) -> StorageClass {
     }
 }
 
-/// The same in these zones only.
+/// Returns a storage class whose volumes are in these zones only.
 pub fn zonal_storage_class(driver: &str, zones: &[&str]) -> StorageClass {
     let term = Requirements::from_iter([requirement("zone", Operator::In, zones)]);
     StorageClass { allowed_topologies: vec![term], ..storage_class(driver) }

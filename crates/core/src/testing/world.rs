@@ -53,7 +53,7 @@ impl World {
         Self::empty().pool(pool("default"))
     }
 
-    /// One NodePool, `default`, with these types.
+    /// Returns a world with these types and one NodePool, `default`.
     pub fn with_types(types: impl IntoIterator<Item = TypeBuilder>) -> Self {
         Self::empty().types(types).pool(pool("default"))
     }
@@ -101,7 +101,7 @@ impl World {
         builders.into_iter().fold(self, Self::pod)
     }
 
-    /// Adds a node without room in a zone, and so many pods with label `app` on it.
+    /// Adds a full node in a zone, with this many pods of label `app` on it.
     #[must_use]
     pub fn full_node(self, name: &str, zone: &str, app: &str, pods: usize) -> Self {
         let full = node(name).zone(zone).resource("pods", &pods.to_string());
@@ -138,7 +138,7 @@ impl World {
         self
     }
 
-    /// Changes the switches.
+    /// Changes the options of the solve.
     #[must_use]
     pub fn with_options(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
@@ -152,7 +152,7 @@ impl Default for World {
     }
 }
 
-/// What is in it.
+/// Reads the objects of the world.
 impl World {
     /// The node of a name.
     #[track_caller]
@@ -179,7 +179,7 @@ impl World {
     }
 }
 
-/// What is decided, and what comes of it.
+/// Solves, and carries out plans.
 impl World {
     /// Solves for all pending pods.
     #[track_caller]
@@ -187,8 +187,9 @@ impl World {
         self.solve_for(&self.pending(), &BTreeSet::new())
     }
 
-    /// Solves for all pending pods without a look at the rules of Kubernetes, which nodes that lack
-    /// labels can break.
+    /// Solves for all pending pods without verifying the plan.
+    ///
+    /// Nodes that lack labels can break the rules of Kubernetes.
     #[track_caller]
     pub fn solve_unverified(&self) -> Outcome {
         self.solve_with(solve_both_unverified, &self.pending(), &BTreeSet::new())
@@ -225,8 +226,10 @@ impl World {
         Outcome::new(self.clone(), plan)
     }
 
-    /// The world after a plan was carried out: a ready node for each NodeClaim, launched as the fake
-    /// provider does, and its pods bound if `bind`.
+    /// Returns the world after a plan was carried out.
+    ///
+    /// Each NodeClaim becomes a ready node, launched as the fake provider does. The plan's pods are
+    /// bound if `bind`.
     #[must_use]
     pub fn apply_plan(&self, plan: &Plan, bind: bool) -> Self {
         let mut world = self.clone();
@@ -287,7 +290,7 @@ impl World {
         NodeId::new(self.snapshot.nodes.len() - 1)
     }
 
-    /// One instance less in a reservation, wherever it is offered.
+    /// Takes one instance from a reservation, in all its offerings.
     fn decrement_reservation(&mut self, id: &str) {
         let label = self.catalog.reservation_id_label.clone();
         for types in self.catalog.pools.values_mut() {

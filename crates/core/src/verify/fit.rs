@@ -1,4 +1,4 @@
-//! One place: taints, labels, resources, ports and volumes.
+//! Checks one node or NodeClaim: taints, labels, resources, ports and volumes.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub(super) fn check(
     }
 }
 
-/// Taints, node affinity and where the volumes are.
+/// Checks taints, node affinity and volume topology of one pod.
 fn check_admission(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
@@ -76,7 +76,9 @@ fn check_admission(
     }
 }
 
-/// Whether the labels are as asked, for a NodeClaim whatever comes of it.
+/// Returns whether a node or NodeClaim meets the requirements.
+///
+/// A NodeClaim has to meet them with every value that it may still take.
 fn meets_requirements(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
@@ -102,8 +104,10 @@ fn meets_requirements(
     }
 }
 
-/// No port twice: between the pods, and with the daemons of every type of a NodeClaim. Daemons of
-/// existing nodes that have not come yet are not looked at, as nobody keeps their ports free.
+/// Checks that no two pods of a node use the same host port.
+///
+/// See [`check_daemon_host_ports`] for the daemons of a NodeClaim. Daemons of existing nodes that
+/// have not started yet are not checked, as the solver does not keep their ports free.
 fn check_host_ports(place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
     let collide = |a: &PodSpec, b: &PodSpec| {
         a.host_ports.iter().any(|port| b.host_ports.iter().any(|other| port.conflicts_with(other)))
@@ -121,7 +125,7 @@ fn check_host_ports(place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// Everything that the pods of a place attach.
+/// Returns the volumes that the pods of a node or NodeClaim attach.
 fn attached(places: &PlannedCluster<'_>, place: &PlannedNode<'_>) -> Attachments {
     let mut all = Attachments::new();
     for pod in place.bound.iter().chain(&place.placed) {
@@ -140,7 +144,7 @@ fn drivers_over_limit(attached: &Attachments, limit: impl Fn(&str) -> Option<u32
     over.map(|(driver, _)| driver.clone()).collect()
 }
 
-/// Published by the node, or known of its instance type.
+/// Returns the volume limit that the node published, or of its instance type.
 fn volume_limit_of_node(
     places: &PlannedCluster<'_>,
     node: &StateNode,
@@ -154,7 +158,7 @@ fn volume_limit_of_node(
     list.iter().find(|own| own.name == *name)?.volume_limits.get(driver).copied()
 }
 
-/// Bound and new pods, and daemons that have not come yet, fit.
+/// Checks that bound pods, new pods and missing daemons fit the node.
 fn check_existing_node(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
@@ -184,7 +188,7 @@ fn check_existing_node(
     }
 }
 
-/// Every instance type that may be launched holds the pods and its daemons.
+/// Checks that every instance type of a NodeClaim fits its pods and daemons.
 fn check_node_claim(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
@@ -232,7 +236,9 @@ fn check_node_claim(
     }
 }
 
-/// Whether the type can be bought with the requirements, and whether some such way is large enough.
+/// Returns whether the type can be launched, and whether it is large enough.
+///
+/// Both consider only the offerings that are compatible with the requirements.
 fn is_launchable_and_fits(
     places: &PlannedCluster<'_>,
     own: &InstanceType,
@@ -299,7 +305,7 @@ fn daemons_of_type<'a>(
     })
 }
 
-/// The daemons that tolerate the taints and have a term that suits.
+/// Returns the daemons that tolerate the taints and have a term that suits.
 fn matching_daemons<'a>(
     places: &PlannedCluster<'a>,
     taints: &[crate::taint::Taint],

@@ -12,7 +12,9 @@ pub(super) fn check(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Vi
     check_reservations(places, plan, found);
 }
 
-/// Existing nodes and the largest that each NodeClaim may become stay within the limits.
+/// Checks that nodes and NodeClaims stay within the limits of their NodePools.
+///
+/// A NodeClaim counts as the largest instance type that it may become.
 fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     for pool in &places.request.snapshot.pools {
         let (mut used, mut nodes, mut claims) = (Resources::default(), 0_i64, 0_usize);
@@ -42,7 +44,7 @@ fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     }
 }
 
-/// No reservation is held by more NodeClaims than it has slots.
+/// Checks that no reservation has more NodeClaims than slots.
 fn check_reservations(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Violation>) {
     let request = &places.request;
     let label = request.catalog.reservation_id_label.as_deref();

@@ -1,4 +1,4 @@
-//! The cluster as the plan leaves it: nodes and NodeClaims with the pods on them.
+//! The cluster as a plan leaves it: nodes and NodeClaims with their pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::taint::{Taint, TaintEffect, Toleration};
 
 pub(super) use crate::labels::HOSTNAME;
 
-/// A node or NodeClaim.
+/// A node or NodeClaim with its pods as the plan leaves them.
 pub(super) struct PlannedNode<'a> {
     pub target: Target,
     pub kind: PlannedNodeKind<'a>,
-    /// Pods that the plan puts there.
+    /// Pods that the plan places on it.
     pub placed: Vec<&'a Pod>,
-    /// Pods that are there and stay.
+    /// Pods that are bound to it and stay.
     pub bound: Vec<&'a Pod>,
 }
 
@@ -40,14 +40,14 @@ pub(super) enum PlannedNodeKind<'a> {
     },
 }
 
-/// Values of a label.
+/// The topology domains of a pod: the possible values of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TopologyDomains {
     /// The label is not there.
     None,
-    /// One of these.
+    /// One of these values.
     OneOf(BTreeSet<String>),
-    /// Anything that the requirement allows.
+    /// Any value that the requirement allows.
     AllowedBy(Requirement),
 }
 
@@ -56,7 +56,7 @@ impl TopologyDomains {
         Self::OneOf(BTreeSet::from([value.to_owned()]))
     }
 
-    /// The value, if there can be only one.
+    /// Returns the domain if there can be only one.
     pub(super) fn single_value(&self) -> Option<&str> {
         match self {
             Self::OneOf(values) if values.len() == 1 => values.first().map(String::as_str),
@@ -120,7 +120,7 @@ impl<'a> PlannedNode<'a> {
         label.map_or(TopologyDomains::None, |value| TopologyDomains::single(value))
     }
 
-    /// The same, with the node's name where there is no hostname.
+    /// Returns the domains, or the node's name in place of a missing hostname.
     pub(super) fn with_node_name_fallback(
         &self,
         domains: TopologyDomains,
@@ -135,7 +135,7 @@ impl<'a> PlannedNode<'a> {
     }
 }
 
-/// All places, and what they are looked at with.
+/// The request, with all its nodes and NodeClaims as the plan leaves them.
 pub(super) struct PlannedCluster<'a> {
     pub request: Request<'a>,
     /// Nodes in the order of the snapshot, then NodeClaims in the order of the plan.
@@ -190,26 +190,26 @@ impl<'a> PlannedCluster<'a> {
         self.nodes.iter().filter(is_target)
     }
 
-    /// Labels as requirements.
+    /// Converts labels to requirements.
     pub(super) fn label_requirements(&self, labels: &Labels) -> Requirements {
         let pairs = labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         Requirements::from_labels(pairs, &self.request.catalog.aliases)
     }
 
-    /// Pods that stay where they are and are neither over nor on their way out, with their places.
+    /// Returns the active pods that stay on their node, with the node.
     pub(super) fn active_bound_pods(&self) -> impl Iterator<Item = (&PlannedNode<'a>, &'a Pod)> {
         self.nodes.iter().flat_map(|place| {
             place.bound.iter().filter(|pod| pod.is_active()).map(move |&pod| (place, pod))
         })
     }
 
-    /// Pods that the plan places, with their places.
+    /// Returns the pods that the plan places, with their nodes.
     pub(super) fn placed_pods(&self) -> impl Iterator<Item = (&PlannedNode<'a>, &'a Pod)> {
         self.nodes.iter().flat_map(|place| place.placed.iter().map(move |&pod| (place, pod)))
     }
 }
 
-/// Ids of the plan that lead nowhere.
+/// Returns a violation for each unknown id in the plan.
 pub(super) fn check_ids(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     let mut found = Vec::new();
     for (node, _) in &plan.existing_nodes {
@@ -230,7 +230,9 @@ pub(super) fn check_ids(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     found
 }
 
-/// Node selector and term, for each required term; the node selector alone without terms.
+/// Returns the node selector combined with each required term.
+///
+/// Without terms it is the node selector alone.
 pub(super) fn node_affinity_alternatives(spec: &PodSpec) -> Vec<Requirements> {
     let mut all: Vec<Requirements> = Vec::new();
     for term in &spec.node_affinity {
@@ -243,7 +245,7 @@ pub(super) fn node_affinity_alternatives(spec: &PodSpec) -> Vec<Requirements> {
     all
 }
 
-/// The first taint that keeps a pod with these tolerations off a node.
+/// Returns the first taint that keeps a pod with these tolerations off a node.
 pub(super) fn first_untolerated_taint<'t>(
     taints: &'t [Taint],
     tolerations: &[Toleration],

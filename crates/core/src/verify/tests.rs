@@ -18,7 +18,7 @@ use crate::volume::{PersistentVolume, VolumeClaim};
 
 type PlanChange<'b> = &'b dyn Fn(&mut SmallCluster, &mut Plan);
 
-/// What is wrong with a good plan after a change to it or its world.
+/// Returns the violations after a change to a good plan or its world.
 fn violations_after(
     mut small: SmallCluster,
     change: impl FnOnce(&mut SmallCluster, &mut Plan),

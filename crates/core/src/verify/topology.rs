@@ -13,7 +13,7 @@ use crate::scheduling::default_spread;
 use crate::selector::{Condition, Expression, Selector};
 use crate::taint::untolerated_taints;
 
-/// Whether a term of `owner` means the other pod.
+/// Returns whether a term of `owner` selects the other pod.
 fn term_selects(
     places: &PlannedCluster<'_>,
     owner: &Pod,
@@ -31,10 +31,10 @@ fn term_selects(
     (is_listed || is_own || is_selected) && term.selector.matches(&other.labels)
 }
 
-/// A pod and its domains of a key.
+/// A pod with its domains of a topology key.
 type PodDomains<'p> = (&'p Pod, TopologyDomains);
 
-/// Pods that are there after the plan: new ones, and those that were there before.
+/// Returns new and bound pods, each with its domains of a key.
 fn pod_domains<'a>(
     places: &PlannedCluster<'a>,
     key: &str,
@@ -45,8 +45,10 @@ fn pod_domains<'a>(
     (new, bound)
 }
 
-/// No pod that keeps another away may share a domain with it, if one of the two is new. Nodes
-/// without the label are in no domain. A NodeClaim counts in every domain that is left to it.
+/// Checks required anti-affinity where at least one of the two pods is new.
+///
+/// No pod may share a domain with a pod that its term selects. Nodes without the label are in no
+/// domain. A NodeClaim counts in every domain that is left to it.
 pub(super) fn check_anti_affinity(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     let all = places.placed_pods().chain(places.active_bound_pods());
     let owners: Vec<&Pod> =
@@ -74,8 +76,9 @@ pub(super) fn check_anti_affinity(places: &PlannedCluster<'_>, found: &mut Vec<V
     }
 }
 
-/// Wherever a new pod may end up there is a pod that it needs, unless it may be the first of its
-/// kind.
+/// Checks that the required affinity of new pods is met wherever they end up.
+///
+/// A pod that may be the first of its group needs no other pod.
 pub(super) fn check_affinity(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     for (place, pod) in places.placed_pods() {
         for term in &pod.spec.pod_affinity {
@@ -119,7 +122,10 @@ fn has_matching_pod(
     }
 }
 
-/// Not if a pod that was there before is where this one may be by all of its own alternatives.
+/// Returns whether the pod may be the first of its affinity group.
+///
+/// It may not if a pod of the group was there before, in a domain that all alternatives of the
+/// pod's own node affinity allow.
 fn may_be_first_of_group(places: &PlannedCluster<'_>, pod: &Pod, term: &AffinityTerm) -> bool {
     let key = &term.topology_key;
     let own: Vec<Requirement> = node_affinity_alternatives(&pod.spec)
@@ -143,14 +149,14 @@ fn allowed_values(requirements: &Requirements, key: &str) -> Requirement {
 struct SpreadCheck<'s> {
     pod: &'s Pod,
     constraint: SpreadConstraint,
-    /// With `matchLabelKeys` worked in.
+    /// The selector, with `matchLabelKeys` merged in.
     selector: Selector,
-    /// Node selector and the only required term.
+    /// The node selector combined with the only required term.
     node_requirements: Requirements,
 }
 
 impl<'s> SpreadCheck<'s> {
-    /// None for constraints that are not looked at.
+    /// Returns `None` for constraints that are not checked.
     fn new(pod: &'s Pod, constraint: SpreadConstraint) -> Option<Self> {
         let mut selector = constraint.selector.clone();
         if let Selector::Matching(parts) = &mut selector {
@@ -173,7 +179,7 @@ impl<'s> SpreadCheck<'s> {
         })
     }
 
-    /// Whether two pods have the same constraint and the same nodes count for both.
+    /// Returns whether both constraints are equal and count the same nodes.
     fn is_equivalent_to(&self, other: &Self) -> bool {
         self.pod.namespace == other.pod.namespace
             && self.selector == other.selector
@@ -190,14 +196,15 @@ impl<'s> SpreadCheck<'s> {
         self.pod.namespace == other.namespace && self.selector.matches(&other.labels)
     }
 
-    /// Whether a pod counts that has this constraint and is placed here. It meets its own node
-    /// affinity; taints may have been tolerated late.
+    /// Returns whether the constraint counts its own pod on this node.
+    ///
+    /// The pod meets its own node affinity; taints may have been tolerated late.
     fn counts_placed_on(&self, place: &PlannedNode<'_>) -> bool {
         !self.constraint.honors_node_taints
             || untolerated_taints(place.taints(), &self.pod.spec.tolerations).is_empty()
     }
 
-    /// Whether pods that are bound to a node count.
+    /// Returns whether the constraint counts the bound pods of a node.
     fn counts_bound_on(&self, places: &PlannedCluster<'_>, place: &PlannedNode<'_>) -> bool {
         let PlannedNodeKind::Node { node, .. } = &place.kind else { return false };
         node.object.as_ref().is_some_and(|object| {
@@ -210,8 +217,9 @@ impl<'s> SpreadCheck<'s> {
         })
     }
 
-    /// Domains that pods with this constraint can surely be spread over: those of nodes that count
-    /// and those that a pool offers.
+    /// Returns the domains over which such pods can certainly be spread.
+    ///
+    /// These are the domains of nodes that count and those that a NodePool offers.
     fn certain_domains(&self, places: &PlannedCluster<'_>) -> BTreeSet<String> {
         let key = &self.constraint.topology_key;
         let request = &places.request;
@@ -242,8 +250,11 @@ impl<'s> SpreadCheck<'s> {
     }
 }
 
-/// Pods with required spread are in one known domain. Of pods with the same constraint: when the last of them came to a domain it saw at least
-/// the others there, and the least filled domain was at most as full as it is in the end.
+/// Checks that new pods with required spread respect their maximum skew.
+///
+/// Each of them is in one known domain. Of pods with the same constraint: when the last of them
+/// came to a domain, the domain had at least the others, and the least filled domain was at most as
+/// full as it is in the end.
 pub(super) fn check_spread(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     let snapshot = places.request.snapshot;
     let defaults = &places.request.options.default_spread;
@@ -282,7 +293,7 @@ pub(super) fn check_spread(places: &PlannedCluster<'_>, found: &mut Vec<Violatio
     }
 }
 
-/// By domain: the least skew that the last of the pods there can have seen.
+/// Returns the least skew that the last pod of each domain can have had.
 fn least_possible_skews(
     places: &PlannedCluster<'_>,
     spread: &SpreadCheck<'_>,
@@ -319,7 +330,7 @@ fn least_possible_skews(
     domains.into_iter().map(|domain| (domain.clone(), skew(domain))).collect()
 }
 
-/// How many matching pods there can be in a domain, at most.
+/// Returns the largest possible number of matching pods in a domain.
 fn max_matching_pods(places: &PlannedCluster<'_>, spread: &SpreadCheck<'_>, domain: &str) -> i64 {
     let key = &spread.constraint.topology_key;
     let new = places

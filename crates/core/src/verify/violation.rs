@@ -26,11 +26,11 @@ pub enum Violation {
     UnknownPool(PoolId),
     /// A position that the pool's list of instance types does not have.
     UnknownType { claim: usize, position: u32 },
-    /// A pod that was not to be placed.
+    /// A pod of the plan that the request does not have.
     NotRequested { pod: String },
     /// A pod with two places.
     PlacedTwice { pod: String },
-    /// A pod with a place and a refusal.
+    /// A pod that the plan both places and rejects.
     PlacedAndRefused { pod: String },
     /// A pod without an answer, although the solve was not cut short.
     Forgotten { pod: String },
@@ -46,7 +46,7 @@ pub enum Violation {
     VolumeTopology { pod: String, target: Target },
     /// More volumes of a driver than can be attached.
     VolumeLimit { target: Target, driver: String },
-    /// Not enough room on a node.
+    /// The pods of a node exceed its resources.
     NodeTooSmall { node: String, resource: String },
     /// An instance type that cannot hold the pods and its daemons in any offering that suits.
     TypeTooSmall { claim: usize, instance_type: String },
@@ -58,7 +58,7 @@ pub enum Violation {
     HostPort { pod: String, other: String, target: Target },
     /// A pod that keeps another away, and the other, may share a domain.
     AntiAffinity { pod: String, other: String, key: String },
-    /// A place that is in no known domain of a key that the pod's affinity or spread is about.
+    /// The pod's node is in no known domain of a key of its affinity or spread.
     NoDomain { pod: String, key: String },
     /// No matching pod where the pod may end up.
     Affinity { pod: String, key: String },
@@ -73,7 +73,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Whether an id leads nowhere, so that nothing else can be looked at.
+    /// Returns whether an id is unknown, so that no other check can run.
     pub(super) fn is_unknown_id(&self) -> bool {
         matches!(
             self,

@@ -1,3 +1,5 @@
+//! Tests of PersistentVolumeClaims: validation, node requirements and attachments.
+
 use super::*;
 use crate::pod::example::pod_with_volume_claims;
 use crate::requirement::{Aliases, Operator, RequirementItem};
@@ -41,7 +43,7 @@ fn class(allowed_topologies: Vec<Requirements>) -> StorageClass {
     StorageClass { provisioner: EBS.to_owned(), binds_immediately: false, allowed_topologies }
 }
 
-/// A claim for each volume or class, of the same name.
+/// Returns volumes and classes, each with a claim of the same name.
 fn volume_objects(
     volumes: Vec<(&str, PersistentVolume)>,
     classes: Vec<(&str, StorageClass)>,

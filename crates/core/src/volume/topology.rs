@@ -6,11 +6,12 @@ use crate::pod::Pod;
 use crate::requirement::Requirements;
 
 impl Volumes {
-    /// What the volumes of the pod ask of its node: one of these, tried in order. Empty if they ask
-    /// nothing.
+    /// Returns the alternative node requirements of the pod's volumes.
     ///
-    /// They restrict the node only and are no part of the pod's own requirements, so that spread and
-    /// relaxation do not see them.
+    /// The node has to meet one of them, tried in order. Empty if the volumes require nothing.
+    ///
+    /// They restrict the node only and are no part of the pod's own requirements, so that spread
+    /// and relaxation do not see them.
     pub fn node_requirement_alternatives(&self, pod: &Pod) -> Result<Vec<Requirements>, String> {
         let mut alternatives = Vec::new();
         for name in &pod.volume_claims {
@@ -24,7 +25,7 @@ impl Volumes {
         Ok(alternatives)
     }
 
-    /// What one claim asks: one of these terms, or nothing if there is none.
+    /// Returns the alternative node requirements of one claim; empty if none.
     fn claim_terms(&self, pod: &Pod, name: &str) -> Result<Vec<Requirements>, String> {
         let claim = self
             .claim(pod, name)
@@ -50,8 +51,10 @@ impl Volumes {
 }
 
 impl PersistentVolume {
-    /// The terms of the node affinity. A local volume is made anew on the next node, so the old
-    /// node's name is no constraint; a term with nothing else holds anywhere.
+    /// Returns the terms of the node affinity.
+    ///
+    /// A local volume is created again on the next node, so the old node's name is no constraint; a
+    /// term with nothing else holds anywhere.
     fn node_affinity_terms(&self) -> Vec<Requirements> {
         if !self.is_local {
             return self.node_affinity.clone();

@@ -75,8 +75,8 @@ fn the_score_uses_tracked_node_pool_costs() {
         .node(node_of_size("n", 4))
         .node(node("foreign").unmanaged())
         .pod(pod("p").cpu("1").on_node("n"));
-    let pass = run_with(&world, &upstream(), |seen| {
-        seen.pool_costs = [("default".to_owned(), 400.0)].into();
+    let pass = run_with(&world, &upstream(), |context| {
+        context.pool_costs = [("default".to_owned(), 400.0)].into();
     });
     assert_eq!(command_summaries(&pass), [], "a hundredth of the price for all of the disruption");
 }

@@ -1,4 +1,4 @@
-//! One node for one at most, and what is not looked at (spec 30 §6.4).
+//! Tests of consolidation of one node for at most one, and of skipped nodes (spec 30 §6.4).
 
 use super::*;
 

@@ -1,4 +1,6 @@
-//! Several nodes for fewer, and replacements in cheap zones only: the search `deep` (spec 30 §14.4).
+//! Tests of the search `deep` (spec 30 §14.4).
+//!
+//! It replaces several nodes by fewer, and launches replacements in cheap zones only.
 
 use super::*;
 use karpenter_core::disruption::{
@@ -17,7 +19,9 @@ fn priced(name: &str, cpu: u32, price: f64) -> TypeBuilder {
     one.offering(offering("on-demand", ZONE, price)).offering(offering("spot", ZONE, price * 0.9))
 }
 
-/// Three nodes that each hold two pods of five cpu, and take no others.
+/// Adds three nodes that each hold two pods of five cpu.
+///
+/// A taint keeps other pods away.
 fn three_half_empty_nodes(of_type: &TypeBuilder, capacity_type: &str, start: World) -> World {
     let built = of_type.clone().build();
     ["a", "b", "c"].iter().fold(start, |world, name| {
@@ -27,7 +31,9 @@ fn three_half_empty_nodes(of_type: &TypeBuilder, capacity_type: &str, start: Wor
     })
 }
 
-/// Three of them for 16 each, of a type that holds no three pods, in a pool that can buy others.
+/// Adds three such nodes at a price of 16 each, of their own type.
+///
+/// The type fits no third pod, and the NodePool can buy other types.
 fn three_nodes_of_own_type(pool: PoolBuilder, others: &[TypeBuilder]) -> World {
     let own = priced("own", 14, 16.0);
     let types = others.iter().cloned().chain([own.clone()]);
@@ -54,8 +60,8 @@ fn validate_command(
     types: &[BTreeSet<String>],
 ) -> Result<ValidatedCommand, ValidationFailure> {
     let settings = deep();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
-    validate(&seen, command, types, &mut Fuel::unlimited())
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
+    validate(&context, command, types, &mut Fuel::unlimited())
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn device_world(types: impl IntoIterator<Item = TypeBuilder>) -> World {
     world.with_options(|options| options.ignore_dynamic_resources = false)
 }
 
-/// With a node of so many cpu, which has published one device of its own.
+/// Adds a node that has published one device of its own.
 fn add_node_with_device(mut world: World, name: &str, cpu: u32) -> World {
     world.snapshot.dynamic_resources.slices.push(Arc::new(Slice {
         driver: DEVICE_DRIVER.into(),
@@ -39,7 +39,7 @@ fn add_node_with_device(mut world: World, name: &str, cpu: u32) -> World {
     world.node(node_of_size(name, cpu))
 }
 
-/// A pod on a node that has the node's device.
+/// Adds a pod on a node that has the node's device.
 fn add_device_user(mut world: World, name: &str, on: &str) -> World {
     let id = DeviceId { driver: DEVICE_DRIVER.into(), pool: on.into(), device: "d0".into() };
     let held = ClaimAllocation {

@@ -54,8 +54,8 @@ fn budgets_limit_the_number_of_empty_nodes() {
 #[test]
 fn nodes_with_buffer_pods_are_not_empty() {
     let world = world().node(node_of_size("a", 4)).node(node_of_size("b", 4));
-    let pass = run_with(&world, &upstream(), |seen| {
-        seen.buffered = ["test:///a".to_owned()].into();
+    let pass = run_with(&world, &upstream(), |context| {
+        context.buffered = ["test:///a".to_owned()].into();
     });
     assert_eq!(
         command_summaries(&pass),

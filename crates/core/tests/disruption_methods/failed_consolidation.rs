@@ -1,4 +1,4 @@
-//! Workloads whose pods found no room after a consolidation.
+//! Tests of failed consolidations: the pods of the removed nodes needed a new node again.
 
 use karpenter_core::disruption::failed_consolidation::annotation_value;
 use karpenter_core::testing::PodBuilder;
@@ -15,16 +15,18 @@ fn deep() -> Settings {
     Settings { search: SearchMode::Deep, ..Settings::default() }
 }
 
-/// A node whose pod would fit on a cheaper one, with that annotation since so many minutes.
+/// Returns a world with a node that has this annotation for failed consolidations.
+///
+/// The pod would fit on a cheaper node. The NodeClaim is this many minutes old.
 fn world_with_annotation(text: &str, minutes: i64) -> World {
-    let node = node_of_size("n", 16).disruption_state(|standing| {
-        standing.failed_consolidations = Some(text.to_owned());
-        standing.node_claim_created_at = Some(now() - SignedDuration::from_mins(minutes));
+    let node = node_of_size("n", 16).disruption_state(|state| {
+        state.failed_consolidations = Some(text.to_owned());
+        state.node_claim_created_at = Some(now() - SignedDuration::from_mins(minutes));
     });
     world().node(node).pod(web("p").cpu("3").on_node("n"))
 }
 
-/// Until when the node is left alone, as it is told.
+/// Returns the retry time in the message on the retained node.
 fn retry_time(world: &World, settings: &Settings) -> Option<String> {
     let pass = run(world, settings);
     let prefix = "Pods of ReplicaSet default/web found no room after the last consolidation, which is \

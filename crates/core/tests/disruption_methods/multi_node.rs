@@ -1,4 +1,4 @@
-//! Several nodes for one at most (spec 30 §6.6).
+//! Tests of multi-node consolidation: several nodes for at most one (spec 30 §6.6).
 
 use super::*;
 
@@ -40,9 +40,9 @@ fn the_search_ends_when_its_time_is_used_up() {
         world.node(node_of_size(name, 8)).pod(pod(&format!("p{name}")).cpu("1").on_node(name))
     });
     let settings = upstream();
-    let seen = Seen::new(&world.snapshot, &world.catalog, &settings, now());
+    let context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
     let mut time = SearchFuel { multi: Fuel::after_steps(0), single: Fuel::after_steps(0) };
-    let pass = run_pass(&seen, Method::Emptiness, &mut time);
+    let pass = run_pass(&context, Method::Emptiness, &mut time);
     assert_eq!(pass.commands, [], "30/MUL-5");
     assert_eq!(pass.timed_out, [Method::MultiNode, Method::SingleNode], "30/MUL-5, 30/SIN-3");
     assert_eq!(pass.unseen_pools, ["default"], "30/SIN-3");

@@ -243,13 +243,14 @@ fn a_node_pool_without_types_is_skipped() {
 fn a_replacement_counts_as_the_largest_that_it_may_become() {
     let limited = World::empty().types(sizes()).pool(on_demand("default").limit("cpu", "100"));
     let of = |is_drifted: bool| {
-        let old = node_of_size("n", 8).disruption_state(|standing| {
-            standing.drifted_at = is_drifted.then(now);
-            standing.is_consolidatable = !is_drifted;
+        let old = node_of_size("n", 8).disruption_state(|state| {
+            state.drifted_at = is_drifted.then(now);
+            state.is_consolidatable = !is_drifted;
         });
         limited.clone().node(old).pod(pod("p").cpu("3").on_node("n"))
     };
-    // What drifts becomes anything that does; what is consolidated becomes what costs less.
+    // Any compatible type may replace a drifted node; only cheaper types replace a consolidated
+    // one.
     for (is_drifted, types, most) in [(true, &["t4", "t8", "t16"][..], "16"), (false, &["t4"], "4")]
     {
         let world = of(is_drifted);

@@ -1,9 +1,9 @@
-//! The walk over single nodes (spec 30 §6.7).
+//! Tests of single-node consolidation: it tries the nodes one by one (spec 30 §6.7).
 
 use super::*;
 use karpenter_core::disruption::RetainedNode;
 
-/// Three pools with nodes that are full, so that none can go.
+/// Returns a world with three NodePools whose nodes are all full.
 fn world_of_full_nodes() -> World {
     let start = World::empty().types([sized(1)]);
     let pools = ["a", "b", "c"].iter().fold(start, |w, name| w.pool(on_demand(name)));
@@ -30,12 +30,11 @@ fn every_unconsolidated_node_has_a_reason() {
     assert_eq!(pass.unseen_pools, [""; 0], "30/SIN-4");
 }
 
-/// Nobody was eligible, so nothing is known of those who will be: `consolidateAfter` passes without any
-/// other change.
+/// No node was eligible, so later eligible nodes are not evaluated yet: `consolidateAfter` passes
+/// without any other change.
 #[test]
 fn a_pass_without_candidates_settles_no_method() {
-    let young =
-        |node: NodeBuilder| node.disruption_state(|standing| standing.is_consolidatable = false);
+    let young = |node: NodeBuilder| node.disruption_state(|state| state.is_consolidatable = false);
     let world = world().node(young(node_of_size("n", 16))).pod(pod("p").cpu("1").on_node("n"));
     for settings in [upstream(), Settings::default()] {
         assert_eq!(run(&world, &settings).settled, [], "30/MEMO-1");
@@ -46,8 +45,9 @@ fn a_pass_without_candidates_settles_no_method() {
 #[test]
 fn no_method_is_settled_while_nodes_are_nominated() {
     let world = world_of_full_nodes();
-    let promised = |seen: &mut Seen<'_>| {
-        seen.nominated = [("test:///n0".to_owned(), now() + SignedDuration::from_secs(5))].into();
+    let promised = |context: &mut PassContext<'_>| {
+        context.nominated =
+            [("test:///n0".to_owned(), now() + SignedDuration::from_secs(5))].into();
     };
     let settled = run_with(&world, &Settings::default(), |_| ()).settled;
     assert_eq!(settled, [Method::MultiNode, Method::SingleNode], "30/MEMO-1");
@@ -71,8 +71,8 @@ fn the_nodes_of_a_command_are_checked_again_before_it_starts() {
     for (case, before, after, expected) in cases {
         let settings = Settings::default();
         let command = run(&before, &settings).commands.remove(0);
-        let seen = Seen::new(&after.snapshot, &after.catalog, &settings, now());
-        assert_eq!(recheck_candidates(&seen, &command).is_ok(), expected, "{case}");
+        let context = PassContext::new(&after.snapshot, &after.catalog, &settings, now());
+        assert_eq!(recheck_candidates(&context, &command).is_ok(), expected, "{case}");
     }
 }
 
@@ -83,8 +83,9 @@ fn node_pools_in_backoff_get_no_commands() {
     let world = world.node(node_of_size("n", 16)).pod(pod("p").cpu("3").on_node("n"));
     let world = world.node(other).pod(pod("q").cpu("15").on_node("m"));
     for settings in [upstream(), Settings::default()] {
-        let pass =
-            run_with(&world, &settings, |seen| seen.backed_off = ["default".to_owned()].into());
+        let pass = run_with(&world, &settings, |context| {
+            context.backed_off = ["default".to_owned()].into();
+        });
         assert_eq!(command_summaries(&pass), []);
         // They come back without any change of the cluster.
         assert_eq!(pass.settled, []);
@@ -123,7 +124,7 @@ fn settled_methods_are_skipped() {
     let world = world().node(node_of_size("n", 16)).pod(pod("p").cpu("3").on_node("n"));
     let settled = BTreeSet::from(Method::ALL);
     for settings in [upstream(), Settings::default()] {
-        let pass = run_with(&world, &settings, |seen| seen.settled = settled.clone());
+        let pass = run_with(&world, &settings, |context| context.settled = settled.clone());
         assert_eq!(pass.commands, [], "30/MEMO-1");
     }
 }
@@ -142,10 +143,10 @@ fn node_pools_that_the_last_pass_did_not_reach_come_first() {
     let from = |unseen: &[&str]| {
         let unseen: BTreeSet<String> = unseen.iter().map(|&name| name.to_owned()).collect();
         let settings = upstream();
-        let pass = run_with(&world, &settings, |seen| {
-            seen.unseen_pools = unseen;
+        let pass = run_with(&world, &settings, |context| {
+            context.unseen_pools = unseen;
             // So that the order shows: multi would find both together.
-            seen.settled = [Method::MultiNode].into();
+            context.settled = [Method::MultiNode].into();
         });
         pass.commands[0].candidates[0].name.clone()
     };
@@ -153,7 +154,7 @@ fn node_pools_that_the_last_pass_did_not_reach_come_first() {
     assert_eq!(from(&["b"]), "b", "30/SIN-2");
 }
 
-/// Bounds tell much without a simulation, but not why a pod fits nowhere at all.
+/// Feasibility bounds rule out many nodes, but give no reason why a pod fits on no node.
 #[test]
 fn the_reason_names_a_pod_that_no_instance_type_fits() {
     let narrow = || on_demand("default").require("type", Operator::In, &["t2"]);

@@ -1,4 +1,4 @@
-//! Spot nodes for spot nodes (spec 30 §6.5).
+//! Tests of spot-to-spot consolidation: spot nodes replace spot nodes (spec 30 §6.5).
 
 use super::*;
 

@@ -18,9 +18,9 @@ fn five_drifted_nodes(pool: PoolBuilder, types: Vec<TypeBuilder>) -> World {
 
 fn pass_outcome(world: &World, settings: &Settings, active: u32) -> PassOutcome {
     let settings = Settings { static_capacity: true, ..settings.clone() };
-    run_with(world, &settings, |seen| {
+    run_with(world, &settings, |context| {
         let counts = ClaimCounts { active, ..ClaimCounts::default() };
-        seen.static_claims = [("default".to_owned(), counts)].into();
+        context.static_claims = [("default".to_owned(), counts)].into();
     })
 }
 
@@ -158,10 +158,10 @@ fn a_node_pool_with_unknown_types_does_not_block_other_pools() {
             .node(drifted("b", "other"));
         let decide = |world: &World| {
             let settings = Settings { static_capacity: true, ..settings.clone() };
-            run_with(world, &settings, |seen| {
+            run_with(world, &settings, |context| {
                 let counts = ClaimCounts { active: 1, ..ClaimCounts::default() };
                 let pools = ["default", "other"].map(|pool| (pool.to_owned(), counts));
-                seen.static_claims = pools.into();
+                context.static_claims = pools.into();
             })
         };
         let types = world.catalog.pools.remove("default").expect("it has types");

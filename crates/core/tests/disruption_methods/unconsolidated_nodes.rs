@@ -1,4 +1,4 @@
-//! What is said about nodes that stay.
+//! Tests of the reasons that a pass reports for nodes that it retains.
 
 use karpenter_core::disruption::{DriftStatus, RetainedNode};
 use karpenter_core::static_capacity::ClaimCounts;
@@ -12,10 +12,10 @@ fn drifted(name: &str) -> NodeBuilder {
     })
 }
 
-/// What is said about a node by consolidation alone.
+/// Returns how a pass with consolidation methods alone retains a node.
 fn kept_node(world: &World, settings: &Settings, name: &str) -> RetainedNode {
-    let pass = run_with(world, settings, |seen| {
-        seen.settled.extend([Method::StaticDrift, Method::Drift]);
+    let pass = run_with(world, settings, |context| {
+        context.settled.extend([Method::StaticDrift, Method::Drift]);
     });
     pass.retained_nodes.into_iter().find(|kept| kept.node == name).expect("it stays")
 }
@@ -117,10 +117,10 @@ fn a_drifted_node_of_a_static_node_pool_at_its_limit_is_kept() {
             terminate_first_drift,
             ..Settings::default()
         };
-        let pass = run_with(&world, &settings, |seen| {
-            seen.settled.extend([Method::StaticDrift, Method::Drift]);
+        let pass = run_with(&world, &settings, |context| {
+            context.settled.extend([Method::StaticDrift, Method::Drift]);
             let counts = ClaimCounts { active: 1, ..ClaimCounts::default() };
-            seen.static_claims = [("default".to_owned(), counts)].into();
+            context.static_claims = [("default".to_owned(), counts)].into();
         });
         pass.retained_nodes.into_iter().find_map(|kept| kept.drift).expect("it has drifted")
     };

@@ -1,5 +1,6 @@
-//! Worlds with more of everything than fits into one word, block or run. The parts repeat, so that
-//! they are large without being slow to draw.
+//! Generates worlds with more objects than fit into one word, block or run.
+//!
+//! The parts repeat, so that the worlds are large without being slow to generate.
 
 use karpenter_core::pod::Phase;
 use karpenter_core::requirement::Operator::In;
@@ -15,7 +16,7 @@ use super::{APPS, RandomWorld, named};
 const TYPES: usize = 70;
 const RACKS: usize = 70;
 const NODES: usize = 40;
-/// Each of them wants a NodeClaim of its own.
+/// The number of pods that each need a NodeClaim of their own.
 const ISOLATED_PODS: usize = 66;
 
 fn rack(number: usize) -> String {
@@ -37,7 +38,9 @@ fn crowd() -> impl Strategy<Value = PodBuilder> {
     })
 }
 
-/// More than 64 types and domains, more than 32 nodes, and mostly more than 64 NodeClaims.
+/// Generates worlds with more than 64 types and domains and 32 nodes.
+///
+/// Most of them also need more than 64 NodeClaims.
 pub(crate) fn any_large_world() -> impl Strategy<Value = RandomWorld> {
     let parts = (
         collection::vec(any_type(), 3..6),

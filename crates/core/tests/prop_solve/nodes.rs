@@ -13,17 +13,17 @@ use proptest::{option, sample};
 use super::pools::TAINTS;
 use super::{BETA_ZONE, CSI, RACKS, RARE, ZONES};
 
-/// A node, and what is odd about it.
+/// A node with its inconsistencies.
 pub(super) type AnyNode = (NodeBuilder, NodeInconsistency);
 
-/// How the parts of a node may disagree.
+/// The ways in which the parts of a node may disagree.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeInconsistency {
-    /// It shares its hostname with others.
+    /// Whether the node shares its hostname with others.
     shares_hostname: bool,
-    /// The Node object lacks this label.
+    /// A label that the Node object lacks.
     missing_label: Option<&'static str>,
-    /// It has a NodePool, but no NodeClaim.
+    /// Whether the node has a NodePool, but no NodeClaim.
     has_no_node_claim: bool,
 }
 
@@ -130,7 +130,7 @@ pub(super) fn with_volume_claim(
     world.storage_class(&name, class).volume_claim(&name, volume_claim("", &name))
 }
 
-/// One more place for a volume: a host.
+/// Adds a node affinity term for a host to a volume.
 fn add_hostname_term(volume: &mut PersistentVolume, host: &str) {
     volume.node_affinity.push([requirement("hostname", In, &[host])].into_iter().collect());
 }

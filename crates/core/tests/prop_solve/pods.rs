@@ -28,7 +28,7 @@ pub(super) fn any_daemon() -> impl Strategy<Value = PodBuilder> {
     })
 }
 
-/// Where a pod runs already, and how.
+/// The node on which a pod runs already, and the pod's state.
 #[derive(Clone, Debug)]
 pub(super) struct CurrentNode {
     /// Any number; the nodes are counted round.

@@ -1,4 +1,4 @@
-//! What random worlds can launch: instance types and NodePools; and what anybody may ask of nodes.
+//! Generates instance types, NodePools and node requirements of random worlds.
 
 use karpenter_core::catalog::Offering;
 use karpenter_core::requirement::Operator::{

@@ -1,4 +1,6 @@
-//! A prepared solver answers as [`solve`] does, whatever it was asked before (spec 30 §14.3).
+//! Tests that a prepared solver returns the same plans as [`solve`] (spec 30 §14.3).
+//!
+//! Earlier requests to the prepared solver make no difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +14,15 @@ use proptest::prelude::*;
 
 use super::worlds::{RandomWorld, any_world};
 
-/// A question as random bits: which nodes go, which pods move.
+/// A random simulation request: removed nodes and moving pods, as bits.
 #[derive(Clone, Debug)]
 struct SimulationQuery {
     removed_nodes: u32,
-    /// Whether the pods of nodes that go are asked for.
+    /// Whether the request includes the pods of the removed nodes.
     includes_moving_pods: bool,
-    /// Whether pods that wait are asked for.
+    /// Whether the request includes the pending pods.
     includes_pending_pods: bool,
-    /// Some more pods, wherever they are.
+    /// More pods that the request includes, on any node.
     other_pods: u64,
     credits: Option<u32>,
 }
@@ -62,7 +64,7 @@ impl SimulationQuery {
     }
 }
 
-/// What one who starts from nothing answers.
+/// Solves the query from scratch.
 fn solve_without_session(world: &World, question: &SimulationQuery) -> karpenter_core::plan::Plan {
     let (pods, without) = (question.pods(world), question.nodes(world));
     let mut options = world.options.clone();
@@ -171,7 +173,7 @@ fn volumes_of_one_query_are_detached_before_the_next() {
     }
 }
 
-/// Whoever needs devices is answered by a solve from nothing.
+/// Pods that need devices are solved from scratch.
 #[test]
 fn a_session_also_solves_pods_that_need_devices() {
     let world = World::new()

@@ -31,7 +31,7 @@ const CSI: &str = "csi.test";
 const CLAIMS: usize = 4;
 /// The zone's name in the past.
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
-/// Who may control pods: API group, kind, name. The last one has no selector that counts.
+/// Controllers of pods: API group, kind, name. The last one has no selector that counts.
 const CONTROLLERS: [(&str, &str, &str); 4] = [
     ("apps", "ReplicaSet", "set"),
     ("apps", "StatefulSet", "state"),
@@ -41,7 +41,7 @@ const CONTROLLERS: [(&str, &str, &str); 4] = [
 /// What most random parts are: absent.
 const RARE: f64 = 0.2;
 
-/// A world that prints itself in lines.
+/// A world that prints itself as lines of text.
 #[derive(Clone)]
 pub(crate) struct RandomWorld(pub(crate) World);
 
@@ -55,11 +55,13 @@ impl fmt::Debug for RandomWorld {
 const LABELS: [(&str, &str); 5] =
     [("zone", "a"), ("rack", "r1"), ("type", "type-0"), ("integer", "2"), ("nodepool", "none")];
 
-/// A world that solves in milliseconds, where every node has, and every pool defines, each label
-/// that pods may ask for.
+/// Generates small worlds where nodes and NodePools have all labels.
 ///
-/// Where a label is missing, plans break rules as upstream's do: what contradicts itself on a key
-/// becomes "the label must not exist", and a node without the label is taken for a match.
+/// These are the labels that pods may require. A solve takes milliseconds.
+///
+/// Where a label is missing, plans break rules as upstream's do: requirements that contradict each
+/// other on a key become "the label must not exist", and a node without the label is taken for a
+/// match.
 pub(crate) fn any_labelled_world() -> impl Strategy<Value = RandomWorld> {
     any_world().prop_map(|RandomWorld(mut world)| {
         for node in &mut world.snapshot.nodes {
@@ -89,7 +91,9 @@ fn with_rack(pool: &mut Pool) {
     pool.requirements = others.chain([allowed]).collect();
 }
 
-/// A world that solves in milliseconds, with nodes that may lack any label.
+/// Generates small worlds with nodes that may lack any label.
+///
+/// A solve takes milliseconds.
 pub(crate) fn any_world() -> impl Strategy<Value = RandomWorld> {
     let parts = (
         collection::vec(any_type(), 1..5),

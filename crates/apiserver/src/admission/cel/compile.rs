@@ -1,7 +1,7 @@
-//! From the syntax tree to what is evaluated.
+//! Compiles a CEL syntax tree to the nodes that are evaluated.
 //!
-//! Names are resolved once: variables to slots, functions to what they do, macros to folds, and
-//! literal regular expressions to compiled ones.
+//! Names are resolved once: variables to slots, functions to their implementation, macros to
+//! comprehensions, and literal regular expressions to compiled ones.
 
 use super::functions::{self, Function};
 use super::operators::BinaryOperator;
@@ -71,20 +71,22 @@ pub(super) struct MapEntry {
     pub(super) optional: bool,
 }
 
-/// A field name in an expression: as written, and with the escapes of Kubernetes undone.
+/// A field name as written, and with the escapes of Kubernetes undone.
 #[derive(Debug)]
 pub(super) struct FieldName {
     pub(super) escaped: String,
     pub(super) unescaped: Option<String>,
 }
 
-/// What to do with each element of a list or key of a map, bound to the next free slot.
+/// A compiled CEL macro over a list or map.
+///
+/// Each element of the list, or key of the map, is bound to the next free slot.
 #[derive(Debug)]
 pub(super) enum Comprehension {
     All(Box<Node>),
     Exists(Box<Node>),
     ExistsOne(Box<Node>),
-    /// `map` and `filter`: the elements that pass the filter, transformed.
+    /// `map` and `filter`: transforms the elements that pass the filter.
     FilterMap {
         filter: Option<Box<Node>>,
         transform: Box<Node>,
@@ -102,8 +104,9 @@ impl Program {
         Ok(Self { root, uses_old_self: scope.uses_old_self })
     }
 
-    /// Compiles an expression about one variable of any name, with `cel.bind`. It must be able to
-    /// give a boolean.
+    /// Compiles an expression about one variable of any name, with `cel.bind`.
+    ///
+    /// The expression must be able to return a boolean.
     pub(crate) fn compile_for_variable(
         variable: &str,
         source: &str,
@@ -129,11 +132,11 @@ impl Program {
     }
 }
 
-/// The variables in reach; their slots are their positions.
+/// Compiles expressions; the slot of a variable is its position.
 struct Compiler {
     variables: Vec<String>,
     uses_old_self: bool,
-    /// Whether there is `cel.bind`, which the API server does not offer to CRDs.
+    /// Whether `cel.bind` is available; the API server does not offer it to CRDs.
     allows_bind: bool,
 }
 
@@ -233,6 +236,8 @@ impl Compiler {
         Ok(Node::Call { function, target, args })
     }
 
+    /// Compiles a macro, or returns `None` if the call is none.
+    ///
     /// A macro looks like a call, but takes names and expressions instead of values.
     fn compile_macro(
         &mut self,
@@ -292,7 +297,7 @@ impl Compiler {
     }
 }
 
-/// Names of types, as `type()` gives them.
+/// The names of types, as `type()` returns them.
 const TYPE_NAMES: [&str; 10] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
@@ -315,8 +320,9 @@ impl FieldName {
     }
 }
 
-/// Words that cannot be names of variables in CEL; a field of that name may be written
-/// `__namespace__`.
+/// Words that cannot be names of variables in CEL.
+///
+/// A field of that name may be written `__namespace__`.
 pub(super) const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
@@ -341,8 +347,10 @@ pub(super) const RESERVED_WORDS: [&str; 21] = [
     "while",
 ];
 
-/// The field of an object that an identifier stands for: `__dot__` and its like stand for
-/// characters that an identifier cannot have. `None` for an escape that does not exist.
+/// Returns the field name that an identifier stands for.
+///
+/// `__dot__` and its like stand for characters that an identifier cannot have. `None` for an escape
+/// that does not exist.
 fn unescape_field_name(identifier: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = identifier;

@@ -1,6 +1,7 @@
-//! Evaluation.
+//! Evaluates compiled CEL expressions.
 //!
-//! Depth is that of the expression, which the parser has bounded, and every step costs fuel.
+//! The depth is that of the expression, which the parser bounds, and every step is charged to the
+//! cost budget.
 
 use super::compile::{Comprehension, FieldName, MapEntry, Node, Program};
 use super::value::{Map, is_same_key};
@@ -92,7 +93,7 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// `&&` and `||`: one deciding value wins, also over errors of the others.
+    /// Evaluates `&&` and `||`: one deciding value wins, also over errors.
     fn evaluate_logical(&mut self, operands: &'a [Node], deciding: bool) -> Result<Val<'a>, Error> {
         let mut verdict = LogicalResult::new(deciding);
         for operand in operands {
@@ -177,7 +178,9 @@ impl<'a> Evaluator<'a, '_> {
         }
     }
 
-    /// `all` and `exists`. An element that fails does not end the search: a later one may decide.
+    /// Evaluates `all` and `exists`.
+    ///
+    /// An element that fails does not end the search: a later one may decide.
     fn evaluate_quantifier(
         &mut self,
         elements: Vec<Result<Val<'a>, Error>>,
@@ -196,7 +199,7 @@ impl<'a> Evaluator<'a, '_> {
         verdict.result().map(Val::Bool)
     }
 
-    /// Evaluates with one more variable.
+    /// Evaluates a node with one more variable.
     fn evaluate_with_variable(&mut self, value: Val<'a>, node: &'a Node) -> Result<Val<'a>, Error> {
         self.slots.push(value);
         let result = self.evaluate_node(node);
@@ -205,8 +208,9 @@ impl<'a> Evaluator<'a, '_> {
     }
 }
 
-/// Several booleans or errors taken together: one deciding value decides, else the first error
-/// stands, else the opposite holds.
+/// The combined result of several booleans or errors.
+///
+/// One deciding value decides, else the first error stands, else the opposite holds.
 struct LogicalResult {
     deciding: bool,
     decided: bool,

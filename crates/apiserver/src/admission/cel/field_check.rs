@@ -1,20 +1,24 @@
-//! Finds fields that do not exist before any object does.
+//! Checks that the fields in a CEL expression exist in the schema.
 //!
-//! This is the part of a type checker that catches the common slip, a misspelt field. It follows
-//! schemas as far as they lead (through fields, items, map values and variables of macros); where
-//! an expression computes something new, it knows nothing and lets it pass.
+//! This is the part of a type checker that catches the common slip, a misspelt field. It needs no
+//! object: it follows schemas as far as they lead (through fields, items, map values and variables
+//! of macros). Where an expression computes something new, the check accepts it.
 
 use super::compile::{Comprehension, FieldName, Node};
 use super::value::field_schema;
 use crate::admission::schema::{AdditionalProperties, Schema, SchemaType};
 
-/// Checks the fields that an expression names. `self` and `oldSelf` have the given schema.
+/// Checks that the fields in an expression exist in the schema.
+///
+/// `self` and `oldSelf` have the given schema.
 pub(super) fn check_fields(root: &Node, schema: &Schema, is_root: bool) -> Result<(), String> {
     let this = Some(ValueOrigin { schema, is_root });
     FieldChecker { slots: vec![this, this] }.check_node(root).map(|_| ())
 }
 
-/// A value that comes from the object, or an optional of one: selection treats both alike.
+/// The schema of a value that comes from the object.
+///
+/// An optional of a value has the same origin: selection treats both alike.
 #[derive(Clone, Copy)]
 struct ValueOrigin<'a> {
     schema: &'a Schema,
@@ -32,7 +36,7 @@ struct FieldChecker<'a> {
 }
 
 impl<'a> FieldChecker<'a> {
-    /// Checks a node and tells where in the object its value comes from, if that is known.
+    /// Checks a node and returns the origin of its value, if it is known.
     fn check_node(&mut self, node: &Node) -> Result<Option<ValueOrigin<'a>>, String> {
         match node {
             Node::Literal(_) => Ok(None),

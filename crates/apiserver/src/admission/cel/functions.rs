@@ -47,7 +47,7 @@ pub(super) enum Conversion {
     UInt,
 }
 
-/// What a call means, from its name and shape.
+/// Resolves a call by its name, target and arguments.
 pub(super) fn resolve(
     name: &str,
     target: Option<&Node>,
@@ -185,7 +185,7 @@ impl Function {
     }
 }
 
-/// Calls the library, after paying for the size of what it is to look at.
+/// Calls a library function after charging for the size of its operands.
 fn call_library<'a>(
     name: &str,
     target: Option<Val<'a>>,
@@ -219,7 +219,9 @@ fn call_library<'a>(
     library::call(name, target, args)
 }
 
-/// One unit for each value, however deep, and more for its text: the library gets a copy.
+/// Charges one unit for each value, however deep, and more for its text.
+///
+/// The library gets a copy of the value.
 fn charge_operand(value: &Val<'_>, budget: &mut CostBudget) -> Result<(), Error> {
     match value {
         Val::String(text) => budget.charge_text(text),
@@ -268,7 +270,7 @@ fn charge_fields(fields: &JsonMap<String, Value>, budget: &mut CostBudget) -> Re
 /// milliseconds; a rule can afford a hundred of them.
 const COMPUTED_PATTERN_COST: u64 = CostBudget::PER_RULE / 100;
 
-/// Linear in the text times the pattern, as matching is.
+/// Searches with a regex and charges for text length times pattern length.
 fn search_regex<T>(
     compiled: Option<&Regex>,
     pattern: &str,

@@ -19,7 +19,9 @@ use super::{Error, Val};
 static LIBRARY_CONTEXT: LazyLock<Context<'static>> =
     LazyLock::new(|| Context::default().with_all());
 
-/// Names for operands. No expression can name them, so no library function can be confused.
+/// The variable names of operands in the library.
+///
+/// Expressions cannot contain such names, so they are never ambiguous.
 const OPERAND_NAMES: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
 
 /// Calls a function, as a method when there is a target. An operator is a function too.
@@ -66,9 +68,10 @@ pub(crate) fn compare(a: &LibraryValue, b: &LibraryValue) -> Result<Ordering, Er
     catch_library_panic("<", || a.partial_cmp(b))?.ok_or_else(Error::no_such_overload)
 }
 
-/// Runs code of the library. Some of it panics on extreme texts (`'%.999999f'` as a format). An
-/// object must not be able to do more with that than to be refused. Nothing is shared with the
-/// library but functions without state.
+/// Runs library code and returns an error if it panics.
+///
+/// Some of it panics on extreme texts (`'%.999999f'` as a format). With these an object must only
+/// be rejected. Only functions without state are shared with the library.
 fn catch_library_panic<T>(function: &str, code: impl FnOnce() -> T) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(code)).map_err(|_| extreme_value_error(function))
 }
@@ -161,13 +164,14 @@ fn from_key<'a>(key: &cel::objects::Key) -> Val<'a> {
     }
 }
 
-/// A function of the library that rules may use: its name, whether it is called on a target, and
-/// with how many arguments.
+/// A library function: name, whether it has a target, number of arguments.
 type LibraryFunction = (&'static str, bool, std::ops::RangeInclusive<usize>);
 
-/// What the API server declares for rules of CRDs, as far as the library has it and this module
-/// does not evaluate it itself. kube-cel knows more (`math`, `base64`, `jsonpatch`), which the API
-/// server does not offer to CRDs.
+/// The library functions that rules of CRDs may call.
+///
+/// They are the ones that the API server declares, as far as the library has them and this module
+/// does not evaluate them itself. kube-cel knows more (`math`, `base64`, `jsonpatch`), which the
+/// API server does not offer to CRDs.
 const ALLOWED_FUNCTIONS: &[LibraryFunction] = &[
     ("charAt", true, 1..=1),
     ("indexOf", true, 1..=2),
@@ -263,7 +267,7 @@ const ALLOWED_FUNCTIONS: &[LibraryFunction] = &[
     ("getMilliseconds", true, 0..=0),
 ];
 
-/// The library's own name of a function, if rules may call it like this.
+/// Returns the library's name of a function, if rules may call it like this.
 pub(crate) fn find_function(name: &str, has_target: bool, args: usize) -> Option<&'static str> {
     ALLOWED_FUNCTIONS
         .iter()

@@ -1,4 +1,6 @@
-//! Methods of lists that the library has with other words, or without a bound.
+//! Evaluates the methods of lists that differ from those of the library.
+//!
+//! The library has other error messages for them, or no bound on their cost.
 
 use std::cmp::Ordering;
 

@@ -281,7 +281,7 @@ pub(super) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
     }
 }
 
-/// How two numbers of any types compare.
+/// Compares two numbers of any types.
 #[expect(clippy::cast_precision_loss, reason = "a float cannot tell such integers apart")]
 fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
     let order = match (a, b) {

@@ -60,7 +60,7 @@ pub(super) fn parse(source: &str) -> Result<Expr, String> {
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// The token that is looked at, and where it starts.
+    /// The current token, and where it starts.
     token: Token,
     token_offset: usize,
     nesting: usize,
@@ -175,7 +175,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Operators of one precedence, applied from left to right.
+    /// Parses operators of one precedence, which apply from left to right.
     fn left_associative(
         &mut self,
         operators: &[(&str, BinaryOperator)],
@@ -226,7 +226,7 @@ impl Parser<'_> {
         Ok(expr)
     }
 
-    /// `.field`, `.?field`, `.method()`, `[index]` and `[?index]`, as many as follow.
+    /// Parses `.field`, `.?field`, `.method()`, `[index]` and `[?index]`, as many as follow.
     fn member_accesses(&mut self, mut expr: Expr) -> Result<Expr, String> {
         loop {
             if self.accept(".")? {

@@ -1,7 +1,7 @@
-//! Methods of strings.
+//! Evaluates the methods of strings.
 //!
 //! The library has them too, but differs in corners that rules do reach: an empty separator, a
-//! negative count, and the words for an index out of range. Indexes count characters.
+//! negative count, and the message for an index out of range. Indexes count characters.
 
 use super::{CostBudget, Error, Val};
 

@@ -378,7 +378,7 @@ fn extreme_quantities_are_errors_instead_of_overflows() {
         let rule = "isQuantity(self.s)";
         assert!(extreme.len() > 100 || eval(rule, extreme.trim(), "") == "true", "{extreme}");
     }
-    // The furthest apart of what is allowed.
+    // The allowed values with the largest distance.
     let allowed = [
         "9999999999999900000001",
         "-9999999999999900000001",

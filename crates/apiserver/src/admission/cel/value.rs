@@ -26,7 +26,7 @@ pub(crate) enum Val<'a> {
     Optional(Option<Arc<Val<'a>>>),
     /// What only the library knows: durations, timestamps, quantities, addresses, ...
     Library(LibraryValue),
-    /// Data without a schema. It can be compared and nothing else.
+    /// Data without a schema. It can only be compared.
     Untyped(&'a Value),
 }
 
@@ -43,15 +43,18 @@ pub(crate) enum Map<'a> {
         schema: &'a Schema,
         root: bool,
     },
-    /// Few entries, each key once.
+    /// A map of a few entries, each key once.
     Computed(Arc<[(Val<'a>, Val<'a>)]>),
-    /// The same with texts as keys, and an empty map for every other text that is looked up. What
-    /// is there can still be told with `in`.
+    /// As `Computed` with text keys, but any missing key yields an empty map.
+    ///
+    /// The operator `in` still finds only the existing keys.
     ByDomain(Arc<[(Val<'a>, Val<'a>)]>),
 }
 
 impl<'a> Val<'a> {
-    /// `self` or `oldSelf`. The root of a resource has its type and name besides its schema.
+    /// Converts the value of `self` or `oldSelf`.
+    ///
+    /// The root of a resource has its type and name besides its schema.
     pub(crate) fn from_self(
         value: &'a Value,
         schema: &'a Schema,
@@ -133,7 +136,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// What a function of the library makes of a text: a quantity, a version, ...
+    /// Converts a text with a library function: to a quantity, a version, ...
     pub(crate) fn convert_string(
         function: &'static str,
         text: impl Into<Cow<'a, str>>,
@@ -208,11 +211,13 @@ impl<'a> List<'a> {
     }
 }
 
-/// The fields that every resource has at its root, for rules that look at them there.
+/// The schema of `apiVersion` and `kind` at the root of every resource.
 static STRING_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| Schema {
     value_type: Some(SchemaType::String),
     ..Schema::default()
 });
+
+/// The schema of `metadata` at the root of every resource.
 static METADATA_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
     let string = || Schema { value_type: Some(SchemaType::String), ..Schema::default() };
     Schema {
@@ -304,7 +309,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The data and its fields without a schema, which compare as plain JSON.
+    /// Returns the data of a field without a schema; it compares as plain JSON.
     pub(crate) fn untyped_field(&self, name: &str) -> Option<&'a Value> {
         match self {
             Self::Data { fields, schema, root } => {

@@ -23,23 +23,25 @@ impl Schema {
     }
 }
 
-/// Whether a node gives structure or only checks values, inside `anyOf` and its siblings.
+/// The position of a schema node: structural, or inside `anyOf` and its siblings.
+///
+/// Nodes inside `anyOf` and its siblings only validate values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SchemaPosition {
     Root,
     Structural,
-    /// Inside a list whose items have no keys to find the old ones by.
+    /// Inside a list whose items have no keys that identify the old ones.
     InListWithoutKeys,
     NestedValueValidation,
 }
 
-/// One node of the source, with its place in the CRD for messages.
+/// A node of the schema source, with its path in the CRD for messages.
 struct SchemaNode<'a> {
     map: &'a Map<String, Value>,
     path: String,
 }
 
-/// Parts of JSON Schema that a structural schema does not have.
+/// JSON Schema keywords that a structural schema does not have.
 const UNSUPPORTED_KEYWORDS: [&str; 7] = [
     "$ref",
     "$schema",

@@ -8,7 +8,7 @@ use crate::admission::format::Format;
 use crate::admission::go_text;
 use crate::admission::schema::{Schema, SchemaType};
 
-/// A JSON number as the API server holds it: an integer of 64 bits, else a float.
+/// A JSON number as in the API server: a 64-bit integer, else a float.
 #[derive(Clone, Copy)]
 enum JsonNumber {
     Int(i64),
@@ -91,7 +91,7 @@ fn in_range(value: JsonNumber, schema: &Schema) -> bool {
 
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-/// An integer is compared with the integer part of a bound.
+/// Returns the integer part of a bound, with which integers are compared.
 #[expect(clippy::cast_possible_truncation, reason = "as the API server does")]
 fn integer_part(bound: f64) -> i64 {
     bound as i64

@@ -1,4 +1,4 @@
-//! The result of validating one node.
+//! The result of validating a value against one node of a schema.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,10 @@ use crate::admission::FieldError;
 #[derive(Debug, Default)]
 pub(crate) struct ValidationResult {
     pub(crate) errors: Vec<FieldError>,
-    /// How many checks this node and those below it agreed with. Only comparisons between the
-    /// branches of `anyOf` and `oneOf` look at it, so it counts exactly what the API server does.
+    /// The number of passed checks of this node and the nodes below it.
+    ///
+    /// Only comparisons between the branches of `anyOf` and `oneOf` read it, so it counts exactly
+    /// what the API server does.
     pub(crate) match_count: usize,
 }
 
@@ -30,13 +32,13 @@ impl ValidationResult {
         self.match_count += other.match_count;
     }
 
-    /// Merges the result of one check, which counts once for having been made.
+    /// Merges the result of one check, and counts one match for the check itself.
     pub(crate) fn merge_and_count(&mut self, other: Self) {
         self.merge(other);
         self.match_count += 1;
     }
 
-    /// The branch to report: a valid one, else the one that agreed most, else the earlier one.
+    /// Returns the branch to report: valid, else most matches, else the earlier.
     pub(crate) fn best_branch(best: Option<Self>, next: Self) -> Self {
         match best {
             None => next,
@@ -47,7 +49,7 @@ impl ValidationResult {
         }
     }
 
-    /// Several branches may find the same fault; it is told once.
+    /// Removes repeated errors, since several branches may find the same fault.
     pub(crate) fn deduplicate_errors(&mut self) {
         if self.errors.len() > 1 {
             let mut seen = HashSet::new();

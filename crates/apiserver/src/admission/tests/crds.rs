@@ -1,4 +1,4 @@
-//! What is wrong with a CustomResourceDefinition.
+//! Tests of the errors of a CustomResourceDefinition.
 
 use serde_json::{Value, json};
 

@@ -137,7 +137,7 @@ fn duplicate_items_in_lists_of_type_set_and_map_are_rejected() {
     };
     #[rustfmt::skip]
     check(&[
-        Case(set, json!(["a", "b", "a", "a"]), &[r#"spec.x[2]: Duplicate value: "a""#]), // told once
+        Case(set, json!(["a", "b", "a", "a"]), &[r#"spec.x[2]: Duplicate value: "a""#]), // reported once
         Case(map(&json!(["k"])), json!([{"k": "a"}, {"k": "b"}, {"k": "a"}]),
             &[r#"spec.x[2]: Duplicate value: {"k":"a"}"#]),
         Case(map(&json!(["k"])), json!([{}, {}]), &["spec.x[1]: Duplicate value: {}"]),

@@ -1,4 +1,4 @@
-//! What is removed and what is filled in.
+//! Tests of pruning and defaulting.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn preserved_unknown_fields_survive_pruning() {
     let known = json!({"k": {"type": "object", "properties": {"z": {"type": "string"}}}});
     #[rustfmt::skip]
     let cases = [
-        // schema of x, value, what is left
+        // schema of x, value, remaining value
         (json!({"x-kubernetes-preserve-unknown-fields": true}), json!({"a": [{"b": 1}]}), json!({"a": [{"b": 1}]})),
         (json!({"x-kubernetes-preserve-unknown-fields": true, "type": "object", "properties": known}),
             json!({"a": {"b": 1}, "k": {"z": "", "y": 1}}), json!({"a": {"b": 1}, "k": {"z": ""}})),

@@ -1,4 +1,4 @@
-//! When rules run, and what their failures say.
+//! Tests of CEL rules: when they run, and the messages of their failures.
 
 use serde_json::{Value, json};
 

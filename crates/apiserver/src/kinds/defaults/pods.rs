@@ -13,8 +13,9 @@ pub(super) fn container(container: &mut Fields) {
     set_default(container, "terminationMessagePolicy", "File");
 }
 
-/// Whether an image has the tag `latest`, by name or for want of any tag and digest. What is no
-/// image name has no tag.
+/// Returns whether an image has the tag `latest`, written or implied.
+///
+/// It is implied where there is no tag and no digest. A text that is no image name has no tag.
 fn has_latest_tag(image: &str) -> bool {
     let (name, digest) = match image.split_once('@') {
         Some((name, _)) => (name, true),

@@ -84,7 +84,7 @@ pub(super) fn job(job: &mut Fields) {
     inherit_template_labels(job, labels);
 }
 
-/// The labels of a template become those of an object that has none.
+/// Copies the labels of a template to an object that has none.
 fn inherit_template_labels(object: &mut Fields, labels: Option<Value>) {
     let Some(labels) = labels.filter(|labels| !labels.is_null()) else { return };
     let metadata = ensure_child(object, "metadata");

@@ -13,7 +13,7 @@ use crate::status::{StatusDetails, StatusError};
 const SERVICE_ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// The labels that a pod takes over from the node that it is bound to.
+/// The labels that a pod gets from the node to which it is bound.
 const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/zone", "topology.kubernetes.io/region"];
 
 fn forbidden_pod(pod: &Value, why: &str) -> StatusError {

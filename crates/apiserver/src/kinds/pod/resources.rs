@@ -8,7 +8,7 @@ use super::super::defaults::nanos;
 use super::super::json_access::{entries, has, list, text};
 use crate::type_model::Quantity;
 
-/// Guaranteed, Burstable or BestEffort.
+/// Returns the QoS class: Guaranteed, Burstable or BestEffort.
 pub(super) fn qos_class(pod: &Value) -> &'static str {
     let mut requests = BTreeMap::new();
     let mut limits = BTreeMap::new();

@@ -11,7 +11,7 @@ use super::super::json_access::{at, entries, has, list, number, text};
 use crate::admission::names;
 use crate::type_model::Quantity;
 
-/// What a container may refer to.
+/// The parts of a pod to which a container may refer.
 pub(super) struct ContainerContext<'a> {
     pub(super) volumes: Vec<&'a Value>,
     pub(super) claims: Vec<&'a str>,
@@ -264,7 +264,7 @@ fn validate_volume_mounts(
     }
 }
 
-/// Whose resources they are.
+/// Whether the resources are those of a container or of a pod.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResourceLevel {
     Container,
@@ -322,6 +322,8 @@ fn parse_amount(quantity: &Value) -> Option<Quantity> {
     Quantity::parse(quantity.as_str()?).ok()
 }
 
+/// Validates the requests and limits of a container or pod.
+///
 /// Each resource is checked by name; the real server takes them in any order.
 fn validate_resources(problems: &mut FieldErrorList, own: &Value, path: &str, of: ResourceLevel) {
     let sorted = |field: &str| -> BTreeMap<&String, &Value> {

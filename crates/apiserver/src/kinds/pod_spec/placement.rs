@@ -55,7 +55,7 @@ fn validate_weight(problems: &mut FieldErrorList, term: &Value, path: &str) {
     }
 }
 
-/// A node selector that has to match.
+/// Validates a required node selector.
 pub(in super::super) fn validate_node_selector(
     problems: &mut FieldErrorList,
     selector: &Value,
@@ -71,6 +71,8 @@ pub(in super::super) fn validate_node_selector(
     }
 }
 
+/// Validates a term of a node selector.
+///
 /// `strict`: values have to be possible values of labels.
 fn validate_node_selector_term(
     problems: &mut FieldErrorList,
@@ -150,7 +152,9 @@ fn validate_pod_affinity_term(problems: &mut FieldErrorList, term: &Value, path:
     problems.check_qualified_name(&format!("{path}.topologyKey"), key);
 }
 
-/// Keys whose values come from the pod. Those to match are in the selector already.
+/// Validates the label keys of a term, whose values come from the pod.
+///
+/// Those to match are in the selector already.
 fn validate_match_label_keys(problems: &mut FieldErrorList, term: &Value, path: &str) {
     for name in ["matchLabelKeys", "mismatchLabelKeys"] {
         let keys = list(term, &format!("/{name}"));
@@ -316,7 +320,7 @@ pub(super) fn validate_scheduling_gates(problems: &mut FieldErrorList, spec: &Va
     }
 }
 
-/// Tolerations may be added, and their seconds may change.
+/// Checks that an update only adds tolerations or changes their seconds.
 pub(super) fn validate_toleration_update(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     const SECONDS: &str = "tolerationSeconds";
     let new_items = list(new, "/spec/tolerations");
@@ -354,8 +358,9 @@ pub(super) fn validate_scheduling_gate_update(
     }
 }
 
-/// A pod that waits at a gate may still be narrowed down to fewer nodes. What is allowed is
-/// undone in `munged`, so that it does not count as a change.
+/// Checks that a pod with scheduling gates is only narrowed down to fewer nodes.
+///
+/// Allowed changes are undone in `munged`, so that they do not count as changes.
 pub(super) fn validate_gated_pod_update(
     problems: &mut FieldErrorList,
     munged: &mut Value,

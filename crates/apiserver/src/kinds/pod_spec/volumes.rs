@@ -6,7 +6,7 @@ use super::super::field_errors::{FieldErrorList, config_key_problems};
 use super::super::json_access::{at, entries, has, list, number, text};
 use crate::type_model::Quantity;
 
-/// The sources in the order in which the real server looks at them.
+/// The sources in the order in which the real server checks them.
 const VOLUME_SOURCES: &[&str] = &[
     "emptyDir",
     "hostPath",
@@ -40,7 +40,7 @@ const VOLUME_SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Returns the volumes that are good, which containers may mount.
+/// Validates the volumes and returns the valid ones, which containers may mount.
 pub(super) fn validate_volumes<'a>(
     problems: &mut FieldErrorList,
     spec: &'a Value,
@@ -200,7 +200,9 @@ fn validate_projected_volume(problems: &mut FieldErrorList, source: &Value, path
     }
 }
 
-/// The keys of a config map or secret.
+/// Validates the keys of a config map or secret.
+///
+/// Returns the size of the values.
 pub(in super::super) fn validate_data_keys(
     problems: &mut FieldErrorList,
     object: &Value,

@@ -1,3 +1,5 @@
+//! Tests of admission of built-in kinds: defaults that depend on other objects.
+
 use super::*;
 use crate::kinds::json_access::{at, list, text};
 
@@ -98,10 +100,10 @@ fn a_service_account_sets_token_mount_and_image_pull_secrets() {
 #[test]
 fn pods_get_no_service_account_when_the_plugin_is_disabled() {
     let api = TestApi::new(default_objects());
-    let (_, rules) = api.resource("", "pods");
+    let (_, strategy) = api.resource("", "pods");
     let mut pod = pod(&json!({}));
     let context = AdmissionContext { service_accounts: false, ..api.admission_context() };
-    rules.admit_create(&mut pod, context).unwrap();
+    strategy.admit_create(&mut pod, context).unwrap();
     assert!(at(&pod, "/spec/serviceAccountName").is_null());
     assert!(at(&pod, "/spec/volumes").is_null());
 }
@@ -162,7 +164,7 @@ fn services_get_unused_cluster_ips_and_node_ports() {
 
 #[test]
 fn only_a_running_pod_on_a_node_has_a_grace_period() {
-    let rules = TestApi::new(default_objects()).resource("", "pods").1;
+    let strategy = TestApi::new(default_objects()).resource("", "pods").1;
     let pod = |node: &str, phase: &str| {
         json!({
             "spec": {"nodeName": node, "terminationGracePeriodSeconds": 30},
@@ -181,7 +183,7 @@ fn only_a_running_pod_on_a_node_has_a_grace_period() {
         ("n", "Failed",    Some(5),  0),
     ];
     for (node, phase, requested, expected) in cases {
-        let found = rules.grace_period(&pod(node, phase), requested);
+        let found = strategy.grace_period(&pod(node, phase), requested);
         assert_eq!(found, Some(expected), "{node:?} {phase} {requested:?}");
     }
 }

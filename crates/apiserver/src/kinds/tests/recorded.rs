@@ -60,7 +60,7 @@ fn compare(label: &str, expected: &Value, found: &Result<Value, StatusError>) ->
     }
 }
 
-/// Without what differs from run to run.
+/// Removes or replaces the values that differ from run to run.
 fn without_generated_values(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,3 +1,5 @@
+//! Tests that the built-in resources and their list types match those of Kubernetes.
+
 use super::*;
 use crate::type_model::{ListKind, Type};
 

@@ -121,7 +121,7 @@ pub(in super::super) fn validate_event(event: &Value) -> Vec<FieldError> {
     problems.into_errors()
 }
 
-/// The newer API of events asks for more.
+/// Validates an event of the group `events.k8s.io`, which has more rules.
 pub(in super::super) fn validate_events_v1_event(event: &Value) -> Vec<FieldError> {
     let mut problems = FieldErrorList::default();
     let names = EventFieldNames {
@@ -180,7 +180,9 @@ pub(in super::super) fn validate_events_v1_event_update(
     problems.into_errors()
 }
 
-/// What the two APIs of events call the same fields, in objects and in messages.
+/// The names of fields in one of the two event APIs.
+///
+/// Some differ between objects and messages.
 struct EventFieldNames {
     object: &'static str,
     controller: (&'static str, &'static str),
@@ -224,7 +226,7 @@ fn validate_common_event(problems: &mut FieldErrorList, event: &Value, names: &E
     }
 }
 
-/// A namespace ends when it is deleted, not when somebody says so.
+/// Checks that the phase of a namespace agrees with its deletion timestamp.
 pub(in super::super) fn validate_namespace_status(new: &Value, _old: &Value) -> Vec<FieldError> {
     let mut problems = FieldErrorList::default();
     let phase = text(new, "/status/phase");
@@ -289,12 +291,16 @@ pub(in super::super) fn validate_role_binding_update(new: &Value, old: &Value) -
     problems.into_errors()
 }
 
-/// The parts of a definition that have to fit together. Its schemas are compiled elsewhere.
+/// Validates the parts of a definition that have to fit together.
+///
+/// Its schemas are compiled elsewhere.
 pub(in super::super) fn validate_custom_resource_definition(definition: &Value) -> Vec<FieldError> {
     validate_definition_parts(definition, true)
 }
 
-/// Every part of a structural schema has a type, or says why it has none.
+/// Checks that every part of a structural schema has a type.
+///
+/// Only parts that accept several types need none.
 fn validate_schema_types(problems: &mut FieldErrorList, schema: &Value, path: &str) {
     let mut check = |part: &Value, path: String, place: &str| {
         let is_free = flag(part, "/x-kubernetes-int-or-string")

@@ -16,7 +16,7 @@ pub(in super::super) fn validate_job(job: &Value) -> Vec<FieldError> {
     problems.into_errors()
 }
 
-/// The labels that a job gives its pods have to be its own.
+/// Checks that the generated labels and selector of a Job are its own.
 fn validate_generated_selector(problems: &mut FieldErrorList, job: &Value) {
     if flag(job, "/spec/manualSelector") {
         return;
@@ -127,7 +127,9 @@ pub(in super::super) fn validate_job_update(new: &Value, old: &Value) -> Vec<Fie
     problems.into_errors()
 }
 
-/// A job that is suspended and has not started may still change where its pods go.
+/// Checks that an update leaves the pod template of a Job unchanged.
+///
+/// A suspended Job that has not started may still change where its pods go.
 fn validate_job_template_update(problems: &mut FieldErrorList, new: &Value, old: &Value) {
     let template = at(new, "/spec/template");
     let mut before = at(old, "/spec/template").clone();

@@ -53,6 +53,8 @@ pub(in super::super) fn validate_node_update(new: &Value, old: &Value) -> Vec<Fi
     problems.into_errors()
 }
 
+/// Validates the taints of a node.
+///
 /// The path is the one that the real server gives, which is not where taints are.
 fn validate_taints(problems: &mut FieldErrorList, node: &Value) {
     let mut known = BTreeSet::new();

@@ -111,7 +111,7 @@ pub(in super::super) fn validate_persistent_volume_claim_update(
     problems.into_errors()
 }
 
-/// What a volume can be made of.
+/// Returns the fields of a volume that are sources.
 fn volume_sources(spec: &Value) -> Vec<(&String, &Value)> {
     const OTHER_FIELDS: &[&str] = &[
         "accessModes",
@@ -127,7 +127,7 @@ fn volume_sources(spec: &Value) -> Vec<(&String, &Value)> {
     let fields = spec.as_object().into_iter().flatten();
     let mut found: Vec<(&String, &Value)> =
         fields.filter(|(name, _)| !OTHER_FIELDS.contains(&name.as_str())).collect();
-    // The real server looks at host paths first and at CSI last.
+    // The real server checks host paths first and CSI last.
     found.sort_by_key(|(name, _)| (name.as_str() == "csi", name.as_str() != "hostPath", *name));
     found
 }

@@ -9,7 +9,7 @@ use crate::admission::{FieldError, FieldErrorKind};
 
 pub(super) const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// A selector that has to be there and to select something.
+/// Checks that a workload has a selector that selects something.
 fn validate_selector(problems: &mut FieldErrorList, spec: &Value, workload: &str) {
     let selector = at(spec, "/selector");
     if selector.is_null() {
@@ -37,7 +37,7 @@ fn validate_selector_matches_template(problems: &mut FieldErrorList, spec: &Valu
     }
 }
 
-/// Pods of these run until somebody removes them.
+/// Checks that the pods of a workload always restart and have no deadline.
 fn validate_restart_policy_always(problems: &mut FieldErrorList, spec: &Value, workload: &str) {
     let policy = text(spec, "/template/spec/restartPolicy");
     if policy != "Always" {
@@ -126,7 +126,7 @@ fn validate_strategy(problems: &mut FieldErrorList, strategy: &Value) {
     }
 }
 
-/// A strategy of an unknown type, with the names of its Go struct.
+/// Returns a strategy of an unknown type, with the names of its Go struct.
 fn strategy_as_go_struct(kind: &str, strategy: &Value) -> [(&'static str, Value); 2] {
     let rolling = strategy.get("rollingUpdate").cloned().unwrap_or_default();
     [("Type", kind.into()), ("RollingUpdate", rolling)]
@@ -139,7 +139,7 @@ pub(in super::super) fn validate_deployment_update(new: &Value, old: &Value) -> 
     problems.into_errors()
 }
 
-/// Counts of a status: none below 0, and parts not above the whole.
+/// Checks the counts of a status: none below 0, parts not above the whole.
 fn validate_status_counts(
     object: &Value,
     names: &[&str],

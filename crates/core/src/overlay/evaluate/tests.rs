@@ -1,3 +1,5 @@
+//! Tests of applying NodeOverlays to the instance types of a catalog.
+
 use super::*;
 use crate::catalog::CAPACITY_TYPE;
 use crate::overlay::PriceChange;

@@ -47,7 +47,7 @@ pub(super) fn check_result(function: &str, result: &Val<'_>) -> Result<(), Error
     }
 }
 
-/// In the words of the API server.
+/// Returns the API server's error for a malformed quantity.
 pub(super) fn malformed_quantity_error() -> Error {
     Error::new(
         "quantities must match the regular expression \
@@ -71,14 +71,14 @@ fn is_out_of_bounds(text: &str) -> bool {
         || decimals.saturating_sub(exponent) > MAX_DECIMALS
 }
 
-/// The number and its suffix, as the library tells them apart.
+/// Splits a quantity into number and suffix, as the library does.
 fn split_suffix(text: &str) -> (&str, &str) {
     let text = text.trim();
     let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-');
     text.split_at(text.find(|c| !is_number(c)).unwrap_or(text.len()))
 }
 
-/// `e3`, but neither `E` nor `Ei`.
+/// Parses an exponent such as `e3`, but neither `E` nor `Ei`.
 fn parse_exponent(suffix: &str) -> Option<i64> {
     suffix.strip_prefix(['e', 'E'])?.parse().ok()
 }
