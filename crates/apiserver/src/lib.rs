@@ -10,6 +10,7 @@ mod builtin_controllers;
 mod discovery;
 pub mod environment;
 mod https_server;
+mod impersonation;
 pub mod kinds;
 mod label_selector;
 mod openapi;

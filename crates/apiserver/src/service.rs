@@ -16,6 +16,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use serde_json::json;
 
 use crate::api::{Api, ApiResponse, Body};
+use crate::impersonation;
 use crate::projection;
 use crate::request::{Projection, Query, Request, wants_yaml};
 use crate::status::{PLAIN_TEXT, StatusError};
@@ -24,7 +25,8 @@ use crate::table;
 /// The largest body that is read, as in the real API server.
 pub const MAX_BODY_BYTES: usize = 3 * 1024 * 1024;
 
-/// How much of a larger body is heard out, to be able to say that it is too large.
+/// The bytes of a too large body that the server reads before it responds. A client sees the
+/// response only after it has sent its body.
 const MAX_DISCARDED_BYTES: usize = 1024 * 1024 * 1024;
 
 /// What the service answers with. It never fails, and a watch never ends by itself before its time.
@@ -68,6 +70,9 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
+    if let Err(error) = impersonation::check(&parts.headers) {
+        return error_response(&error);
+    }
     let body = match read_body(body).await {
         Ok(body) => body,
         Err(failure) => return error_response(&failure),
@@ -84,7 +89,7 @@ where
     answered.unwrap_or_else(|_| error_response(&StatusError::panicked()))
 }
 
-/// The whole body, if it is not too large.
+/// Reads the whole body, or fails if it is too large.
 async fn read_body<B>(body: B) -> Result<Bytes, StatusError>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
@@ -101,7 +106,7 @@ where
             parts.push(data);
             continue;
         }
-        // A client that still sends does not see an answer before it has said all.
+        // A client reads the response only after it has sent its whole body.
         parts.clear();
         if bytes > MAX_DISCARDED_BYTES {
             break;
@@ -130,7 +135,7 @@ async fn handle_and_respond(api: &Api, request: Request) -> Response<ResponseBod
     }
 }
 
-/// The same answer in the other form.
+/// The same response in the other form.
 async fn to_yaml(answer: Response<ResponseBody>) -> Response<ResponseBody> {
     let (mut head, body) = answer.into_parts();
     let bytes = match body.collect().await {
@@ -151,12 +156,12 @@ async fn to_yaml(answer: Response<ResponseBody>) -> Response<ResponseBody> {
     Response::from_parts(head, UnsyncBoxBody::new(StreamBody::new(frames)))
 }
 
-/// The answer to somebody whom nobody knows.
+/// Returns the response to an unauthenticated client.
 pub(crate) fn unauthorized_response() -> Response<ResponseBody> {
     error_response(&StatusError::unauthorized())
 }
 
-/// The last event of a watch that met a bug.
+/// Returns the last event of a watch whose handler panicked.
 fn panic_event() -> Bytes {
     let status = StatusError::panicked().to_value();
     format!("{}\n", json!({"type": "ERROR", "object": status})).into()
@@ -206,7 +211,8 @@ fn to_http_response(api: &Api, answer: ApiResponse, show: Projection) -> Respons
         Body::List(list) => {
             let parts = AssertUnwindSafe(stream::iter(projection::project_list(list, show, now)))
                 .catch_unwind();
-            // Cut off where we met a bug: what is half cannot be taken for the whole.
+            // A panic cuts the list off, so that clients do not take incomplete JSON for the whole
+            // list.
             let frames =
                 parts.filter_map(|part| future::ready(part.ok().map(|part| Ok(Frame::data(part)))));
             response(answer.code, json, UnsyncBoxBody::new(StreamBody::new(frames)))

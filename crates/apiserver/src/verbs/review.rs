@@ -1,5 +1,5 @@
-//! Reviews (`kubectl auth can-i`, `kubectl auth whoami`): questions that are asked by creating
-//! them, and never kept. Everybody is an administrator here, and may do everything.
+//! Answers reviews (`kubectl auth can-i`, `kubectl auth whoami`): a client creates one as a
+//! question, and it is never stored. Every user is an administrator here, and may do everything.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -9,8 +9,8 @@ use crate::status::{StatusDetails, StatusError};
 use crate::verbs::body::{self, ExpectedKind};
 use crate::verbs::options::WriteOptions;
 
-/// Who asks.
-const USER: &str = "kubernetes-admin";
+/// The user of every request.
+pub(crate) const USER: &str = "kubernetes-admin";
 const GROUPS: [&str; 2] = ["system:masters", "system:authenticated"];
 
 pub(crate) fn review(state: &State, call: &ResourceRequest) -> Result<ApiResponse, StatusError> {
@@ -55,7 +55,7 @@ pub(crate) fn review(state: &State, call: &ResourceRequest) -> Result<ApiRespons
     ApiResponse::with_warnings(Ok(ApiResponse::new(StatusCode::CREATED, body)), warnings)
 }
 
-/// Everything, for everybody.
+/// Returns the rules of an administrator, which allow everything.
 fn all_rules() -> Value {
     json!({
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
