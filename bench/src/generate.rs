@@ -13,6 +13,7 @@
 //! | `diverse` | the mix of upstream's scheduler benchmark (spec 20 §6.2) |
 //! | `preferences` | its preference mix |
 //! | `wide` | `mixed` and some [features](Feature) more |
+//! | `pathological` | `plain`, and a pod with as many constraints as possible for each sort |
 //! | `disruption` | `plain`, nodes that are half empty, and some features that matter to consolidation |
 
 mod apps;
@@ -21,6 +22,7 @@ mod disruption;
 mod feature;
 mod nodes;
 pub(crate) mod objects;
+mod pathological;
 mod pools;
 mod volumes;
 mod wide;
@@ -53,6 +55,8 @@ pub enum Profile {
     Preferences,
     /// Mixed and some features more
     Wide,
+    /// No constraints, and a few pods with as many as possible
+    Pathological,
     /// Half-empty nodes and what keeps them from going
     Disruption,
 }
@@ -113,6 +117,10 @@ impl Recipe {
         match self.profile {
             Profile::Diverse | Profile::Preferences => {
                 benchmark::add_pods(self, &mut random.fork(), &mut case);
+            }
+            Profile::Pathological => {
+                apps::add_apps(self, features, &mut random.fork(), &mut case);
+                pathological::add_pods(&mut case);
             }
             _ => apps::add_apps(self, features, &mut random.fork(), &mut case),
         }

@@ -25,6 +25,9 @@ pub(super) fn scheduling_limits(rows: &[Row]) -> Vec<Limit> {
         add(format!("{name}, times faster"), speed(name), Bound::AtLeast(300.0));
     }
     add("plain-kwok-100000, seconds".to_owned(), seconds("plain-kwok-100000"), Bound::AtMost(1.0));
+    let megabytes = |name: &str| Some(as_megabytes(row(name)?.ours.memory_bytes));
+    add("pathological-pod, seconds".to_owned(), seconds("pathological-pod"), Bound::AtMost(1.0));
+    add("pathological-pod, MB".to_owned(), megabytes("pathological-pod"), Bound::AtMost(100.0));
     for types in ["kwok", "400"] {
         let (from, to) = (format!("diverse-{types}-5000"), format!("diverse-{types}-20000"));
         add(format!("{from} to 20000, growth of time"), growth(&from, &to), Bound::AtMost(5.0));
@@ -48,6 +51,11 @@ pub(super) fn scheduling_limits(rows: &[Row]) -> Vec<Limit> {
 #[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sizes of memory, for people")]
+fn as_megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are small")]

@@ -83,4 +83,13 @@ pub const WORKLOADS: &[Workload] = &[
         ignore_preferences: false,
         upstream: true,
     },
+    Workload {
+        name: "pathological-pod",
+        profile: Profile::Pathological,
+        types: Types::Kwok,
+        pods: 100,
+        nodes: 200,
+        ignore_preferences: false,
+        upstream: false, // it takes minutes
+    },
 ];

@@ -26,6 +26,7 @@ use karpenter_core::selector::Labels;
 use karpenter_core::snapshot::Snapshot;
 
 pub(crate) mod buffer;
+pub mod constraint_limits;
 pub mod conversion;
 pub(crate) mod daemon;
 pub(crate) mod disruption_budget;

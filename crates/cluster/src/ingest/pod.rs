@@ -18,7 +18,8 @@ use karpenter_core::resources::Resources;
 use super::interner::Interner;
 use super::parsed_pods::{ParsedPod, ParsedPods};
 use super::{
-    Gates, Objects, Reader, dynamic_resources, ineffective_protection, pod_spec, requests, text,
+    Gates, Objects, Reader, constraint_limits, dynamic_resources, ineffective_protection, pod_spec,
+    requests, text,
 };
 use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
@@ -112,12 +113,17 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
 fn parse_pod(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>) -> ParsedPod {
     let mut unread = Vec::new();
     let spec = specs.intern(spec(wire, reader, &mut unread));
+    let excess = wire.spec.as_ref().and_then(constraint_limits::excess);
     let problem = match &wire.spec {
+        _ if excess.is_some() => {
+            excess.as_ref().map(|text| PodProblem { text: text.clone(), is_opt_out: false })
+        }
         Some(spec) => scheduling_problem(spec, &unread, &reader.settings.provider),
         None => Some(PodProblem { text: "pod has no spec".to_owned(), is_opt_out: false }),
     };
     let mut unread_affinity = Vec::new();
     let affinity = wire.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let affinity = affinity.filter(|_| excess.is_none());
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     pod_spec::required_node_affinity(affinity, reader.aliases, &mut unread_affinity);
     let limits = wire.spec.as_ref().map(requests::pod_limits);

@@ -10,12 +10,13 @@ use karpenter_core::resources::Resources;
 use karpenter_core::scheduling::dra::ClaimRef;
 use karpenter_core::selector::{Condition, Expression, LabelSelector};
 
-use super::{dynamic_resources, requirement, selector, taint, text};
+use super::{constraint_limits, dynamic_resources, requirement, selector, taint, text};
 use crate::wire::{Container, PodSpec as WireSpec};
 
 /// Reads a spec. Its requests and claims are made up elsewhere, from the status as well.
 ///
-/// Problems are those that the validation of pods does not find by itself.
+/// Problems are those that the validation of pods does not find by itself. Constraints beyond the
+/// [bound](constraint_limits) are not read, which is a problem of its own.
 pub(super) fn read(
     wire: &WireSpec,
     requests: Resources,
@@ -23,6 +24,10 @@ pub(super) fn read(
     aliases: &Aliases,
     problems: &mut Vec<String>,
 ) -> PodSpec {
+    if let Some(excess) = constraint_limits::excess(wire) {
+        problems.push(excess);
+        return PodSpec { requests, ..PodSpec::default() };
+    }
     let affinity = wire.affinity.as_ref();
     let node = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     let (pod_affinity, preferred_pod_affinity) = pod_affinity(affinity, problems);

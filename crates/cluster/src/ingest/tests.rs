@@ -26,7 +26,7 @@ fn object<T: serde::de::DeserializeOwned>(json: Value) -> T {
 
 /// One pod with a spec, and what becomes of it.
 #[track_caller]
-fn read_pod(metadata: Value, spec: Value, status: Value) -> Pod {
+pub(super) fn read_pod(metadata: Value, spec: Value, status: Value) -> Pod {
     let pod = object(json!({"metadata": metadata, "spec": spec, "status": status}));
     let objects = Objects { pods: vec![pod], ..Objects::default() };
     let pod = snapshot(&objects, &settings()).snapshot.pods.remove(0);

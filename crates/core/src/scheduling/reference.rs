@@ -45,6 +45,9 @@ mod topology;
 mod types;
 mod zones;
 
+#[cfg(test)]
+pub(crate) use preferences::relax;
+
 use super::{Fuel, ListSizes, Request};
 use crate::plan::Plan;
 

@@ -17,6 +17,7 @@
 //! Start reading at [`solve`], then `attempt`, `node_placement`, `claim_placement` and `claim_fit`.
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,11 +51,11 @@ mod input;
 mod node_placement;
 mod placement_request;
 mod pool_domains;
-mod preferences;
 mod prepared;
 mod queue;
 mod rejection;
 mod relaxation_chains;
+mod relaxation_steps;
 mod requirement_store;
 mod reservations;
 mod selector_index;
@@ -246,7 +247,7 @@ impl<'a> Solver<'a> {
             }
             step += 1;
             // A step that changes nothing ends as the one before.
-            if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &shape)) {
+            if last.as_ref().is_some_and(|last| last.same_as(&shape)) {
                 continue;
             }
             match self.attempt(pod, class, &shape) {
@@ -257,6 +258,10 @@ impl<'a> Solver<'a> {
                     last = Some(shape);
                     if no == CandidateRejection::Deferred {
                         break;
+                    }
+                    if let CandidateRejection::NoDomain(group) = no {
+                        let chain = self.classes[class].chain;
+                        step = self.chains.step_after_failed_group(chain, step - 1, group);
                     }
                 }
             }
@@ -301,20 +306,35 @@ impl<'a> Solver<'a> {
     fn shape(&mut self, class: usize, step: usize) -> Option<Arc<PodShape>> {
         let chain = self.classes[class].chain;
         let request_number = self.topology.request_number();
-        let (of, mut reached) = self.chains.all[chain].reached;
-        if of != request_number {
-            reached = 0;
+        let (of, reached) = self.chains.all[chain].reached;
+        let reached = if of == request_number { reached } else { 0 };
+        if step < reached
+            && let Some(kept) = self.chains.kept_shape(chain, step)
+        {
+            return Some(kept);
         }
-        while reached <= step {
-            let (chains, mut context) = self.shape_context();
-            let shape = chains.shape(chain, reached, &mut context)?;
+        // All other steps have groups of earlier ones, so they can be skipped.
+        let skipped = (reached..step)
+            .filter(|&step| self.chains.all[chain].steps.may_add_groups(step))
+            .collect::<SmallVec<[usize; 4]>>();
+        for earlier in skipped {
+            self.reach_step(chain, earlier)?;
+        }
+        let shape = self.reach_step(chain, step)?;
+        self.chains.all[chain].reached = (request_number, reached.max(step + 1));
+        Some(shape)
+    }
+
+    /// Returns the shape of a step, with its groups in the request.
+    fn reach_step(&mut self, chain: usize, step: usize) -> Option<Arc<PodShape>> {
+        let (chains, mut context) = self.shape_context();
+        let shape = chains.shape(chain, step, &mut context)?;
+        if self.chains.all[chain].steps.may_add_groups(step) {
             // A new toleration opens new domains to the inverse groups as well (Q9).
             let inverse_groups = self.chains.all[chain].inverse_groups.clone();
             self.activate_groups(&inverse_groups, &shape.owned, &shape.tolerations);
-            reached += 1;
-            self.chains.all[chain].reached = (request_number, reached);
         }
-        self.chains.all[chain].shapes.get(step).cloned()
+        Some(shape)
     }
 }
 

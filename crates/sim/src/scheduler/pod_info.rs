@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     NodeSelector, NodeSelectorTerm, Pod as WirePod, PodSpec as WireSpec,
 };
+use karpenter_cluster::ingest::constraint_limits::excess;
 use karpenter_cluster::ingest::conversion;
 use karpenter_cluster::wire;
 use karpenter_core::host_port::HostPort;
@@ -173,6 +174,11 @@ impl NodeRequirements {
         }
     }
 
+    /// Requirements that no node meets.
+    fn none_suits() -> Self {
+        Self { required: Some(Vec::new()), ..Self::default() }
+    }
+
     /// Whether the selector and the required affinity allow the node.
     pub fn allows(&self, name: &str, labels: &Labels) -> bool {
         self.selector.iter().all(|(key, value)| labels.get(key) == Some(value))
@@ -236,8 +242,15 @@ impl PodRequirements {
         let sidecars = own.clone().flat_map(|spec| spec.init_containers.iter().flatten());
         let sidecars = sidecars.filter(|init| init.restart_policy.as_deref() == Some("Always"));
         let containers = sidecars.chain(own.flat_map(|spec| &spec.containers));
+        // Constraints beyond the bound are not read; then no node may take the pod.
+        let is_excessive = wire.spec.as_ref().is_some_and(|spec| excess(spec).is_some());
+        let node = if is_excessive {
+            NodeRequirements::none_suits()
+        } else {
+            NodeRequirements::read(spec, read.tolerations)
+        };
         Self {
-            node: Arc::new(NodeRequirements::read(spec, read.tolerations)),
+            node: Arc::new(node),
             requests: Amounts::of(&read.requests),
             host_ports: containers.flat_map(conversion::host_ports).collect(),
             affinity: read.pod_affinity,

@@ -4,7 +4,7 @@ use crate::pod::{PodSpec, WeightedTerm};
 use crate::taint::Toleration;
 
 /// Relaxes the spec by the first step that applies. Returns false if no step is left.
-pub(super) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bool {
+pub(crate) fn relax(spec: &mut PodSpec, tolerate_prefer_no_schedule: bool) -> bool {
     drop_required_term(spec)
         || drop_heaviest(&mut spec.preferred_pod_affinity)
         || drop_heaviest(&mut spec.preferred_pod_anti_affinity)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::requirement_store::SetId;
 use super::shape::{HostGroup, PodShape};
 use super::topology::TopologyNode;
-use super::topology_groups::FeasibleDomains;
+use super::topology_groups::{FeasibleDomains, GroupId};
 use super::{PlacementTarget, Solver};
 use crate::id::PodId;
 
@@ -32,6 +32,8 @@ pub(super) enum CandidateRejection {
     /// The pod does not fit in the domain that a topology group picked. It may fit on a candidate
     /// for which the group picks another domain.
     PickedDomainUnfit,
+    /// A topology group leaves no domain, whatever the candidate.
+    NoDomain(GroupId),
     /// The pod waits for a reservation: no other pool and no relaxation may be tried.
     Deferred,
 }
@@ -45,8 +47,9 @@ impl<'a> Solver<'a> {
         shape: &Arc<PodShape>,
     ) -> Result<(), CandidateRejection> {
         // Most steps of a long relaxation end here, at the preference that is dropped next.
-        let Some(mut view) = self.view_if(shape, FeasibleDomains::has_domain) else {
-            return Err(CandidateRejection::Unfit);
+        let mut view = match self.view_if(shape, FeasibleDomains::has_domain) {
+            Ok(view) => view,
+            Err(group) => return Err(CandidateRejection::NoDomain(group)),
         };
         if self.place_on_existing(pod, class, &view) || self.place_in_flight(pod, class, &mut view)
         {
@@ -62,21 +65,21 @@ impl<'a> Solver<'a> {
 
     /// Returns the data of an attempt with this shape.
     pub(super) fn view(&mut self, shape: &Arc<PodShape>) -> AttemptView {
-        self.view_if(shape, |_| true).expect("groups over labels have domains")
+        self.view_if(shape, |_| true).ok().expect("groups over labels have domains")
     }
 
-    /// Returns the data of an attempt, or none if the domains of a group fail the test.
+    /// Returns the data of an attempt, or the first group whose domains fail the test.
     fn view_if(
         &mut self,
         shape: &Arc<PodShape>,
         test: impl Fn(&FeasibleDomains) -> bool,
-    ) -> Option<AttemptView> {
+    ) -> Result<AttemptView, GroupId> {
         let mut feasible = Vec::with_capacity(shape.label_groups.len());
         for over in &shape.label_groups {
             let left = self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store);
             match left.filter(&test) {
                 Some(left) => feasible.push(left),
-                None => return None,
+                None => return Err(over.group),
             }
         }
         let may_start = shape
@@ -89,7 +92,7 @@ impl<'a> Solver<'a> {
                     && self.topology.host_bootstrap(over.group, pod)
             })
             .collect();
-        Some(AttemptView { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
+        Ok(AttemptView { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
     }
 
     /// Returns whether the host groups let the pod go to a host, or to a new one.

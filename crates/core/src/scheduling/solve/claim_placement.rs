@@ -145,7 +145,11 @@ impl Solver<'_> {
                     return Ok(());
                 }
                 Err(CandidateRejection::Deferred) => return Err(CandidateRejection::Deferred),
-                Err(CandidateRejection::Unfit | CandidateRejection::PickedDomainUnfit) => {}
+                Err(
+                    CandidateRejection::Unfit
+                    | CandidateRejection::PickedDomainUnfit
+                    | CandidateRejection::NoDomain(_),
+                ) => {}
             }
         }
         Err(CandidateRejection::Unfit)

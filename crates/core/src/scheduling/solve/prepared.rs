@@ -196,7 +196,7 @@ impl Solver<'_> {
         for (id, _) in input.requestable_pods().filter(|(_, pod)| may_be_requested(pod)) {
             let class = self.find_or_create_class(id) as usize;
             let chain = self.classes[class].chain;
-            if self.chains.all[chain].shapes.is_empty() {
+            if !self.chains.has_shapes(chain) {
                 let (chains, mut context) = self.shape_context();
                 chains.shape(chain, 0, &mut context);
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::preferences::relax;
+use super::relaxation_steps::{RelaxationSteps, RelaxedConstraints};
 use super::requirement_store::number;
 use super::selector_index::LabelsIndex;
 use super::shape::{PodShape, ShapeContext};
@@ -29,23 +29,44 @@ pub(super) struct NamespacedLabels {
     checked_group_count: usize,
 }
 
+/// The most shapes that a chain keeps. A pod has few steps; one with hundreds makes its shapes anew.
+const MAX_KEPT_SHAPES: usize = 64;
+
 /// Pods with the same constraints and labels, which relax alike.
 #[derive(Clone, Debug)]
 pub(super) struct RelaxationChain {
     pub(super) labels_id: usize,
-    /// Shapes by number of relaxation steps. Steps that change nothing repeat the shape before.
-    pub(super) shapes: Vec<Arc<PodShape>>,
-    /// The number of the last request, and how many shapes it has reached.
+    pub(super) steps: RelaxationSteps,
+    /// Shapes by number of relaxation steps, up to a limit.
+    shapes: FxHashMap<usize, Arc<PodShape>>,
+    /// The last shape that was made. Most of what it has serves the next one.
+    last_shape: Option<Arc<PodShape>>,
+    /// The number of the last request, and how many steps it has reached.
     pub(super) reached: (u32, usize),
-    /// The spec after as many steps as there are shapes; none if no step is left.
-    next: Option<Arc<PodSpec>>,
     /// The inverse groups of such pods' required anti-affinity.
     pub(super) inverse_groups: Arc<[GroupId]>,
     /// The direct groups of such pods before any relaxation.
     pub(super) initial_groups: Arc<[GroupId]>,
+    affinity_groups: AffinityGroups,
+    /// By [`RelaxedConstraints::node_filter_key`]: the group of each spread constraint.
+    spread_groups: FxHashMap<(usize, bool), Arc<[Option<GroupId>]>>,
+    /// By group: the number of steps after which no preferred term has it. Absent if it stays
+    /// longer; none until it is needed.
+    group_drops: Option<Arc<FxHashMap<GroupId, usize>>>,
     pub(super) tolerations: Arc<[Toleration]>,
     /// All groups that any shape depends on.
     pub(super) relevant_groups: BTreeSet<GroupId>,
+}
+
+/// The groups of the terms of pod affinity and anti-affinity, in the order written.
+///
+/// Preferred terms have none where preferences are ignored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AffinityGroups {
+    pub(super) affinity: Arc<[GroupId]>,
+    pub(super) preferred_affinity: Arc<[GroupId]>,
+    pub(super) anti_affinity: Arc<[GroupId]>,
+    pub(super) preferred_anti_affinity: Arc<[GroupId]>,
 }
 
 /// All relaxation chains of a solve.
@@ -189,25 +210,33 @@ impl<'a> RelaxationChains<'a> {
         let mut inverse_groups = self.inverse_groups(&spec.pod_anti_affinity, labels_id, context);
         let mut seen = FxHashSet::default();
         inverse_groups.retain(|&id| seen.insert(id));
-        let initial_groups = self.groups_of(&solved, labels_id, context);
+        let tolerations = solved.tolerations.as_slice().into();
+        let steps = RelaxationSteps::new(solved, context.tolerate_prefer_no_schedule);
+        let unrelaxed = steps.after(0).expect("no step is always possible");
+        let spread_groups = self.find_spread_groups(&steps.spec, &unrelaxed, labels_id, context);
+        let affinity_groups = self.affinity_groups(&steps.spec, labels_id, context);
+        let initial_groups = owned_groups(&unrelaxed, &spread_groups, &affinity_groups);
+        let spread_groups = [(unrelaxed.node_filter_key(), spread_groups)].into_iter().collect();
         let chain = self.all.len();
         self.all.push(RelaxationChain {
             labels_id,
-            shapes: Vec::new(),
+            shapes: FxHashMap::default(),
+            last_shape: None,
             reached: (0, 0),
-            tolerations: solved.tolerations.as_slice().into(),
-            next: Some(solved),
+            tolerations,
             inverse_groups: inverse_groups.into(),
             initial_groups: initial_groups.into(),
+            affinity_groups,
+            spread_groups,
+            group_drops: None,
             relevant_groups: BTreeSet::new(),
+            steps,
         });
         self.ids.insert(key, chain);
         chain
     }
 
     /// Returns the shape after `step` relaxations, or none if there are fewer.
-    ///
-    /// The same request must have used the shapes before it.
     pub(super) fn shape(
         &mut self,
         chain: usize,
@@ -215,7 +244,7 @@ impl<'a> RelaxationChains<'a> {
         context: &mut ShapeContext<'_, '_>,
     ) -> Option<Arc<PodShape>> {
         let labels_id = self.all[chain].labels_id;
-        if let Some(known) = self.all[chain].shapes.get(step).cloned() {
+        if let Some(known) = self.all[chain].shapes.get(&step).cloned() {
             // This request may contain other pods, whose anti-affinity keeps these away.
             let others = self.excluding_groups(labels_id, context.topology);
             if known.excluding_groups == others {
@@ -224,35 +253,116 @@ impl<'a> RelaxationChains<'a> {
             let shape = self.with_excluding_groups(&known, labels_id, others, context);
             return Some(self.store_shape(chain, step, shape));
         }
-        let spec = self.all[chain].next.take()?;
-        let owned = self.groups_of(&spec, labels_id, context);
+        let steps = self.all[chain].steps.clone();
+        let relaxed = steps.after(step)?;
+        let owned = self.owned_groups(chain, &relaxed, context);
         let others = self.excluding_groups(labels_id, context.topology);
-        let shape = self.new_shape(&spec, labels_id, (owned, others), context);
-        let shape = self.store_shape(chain, step, shape);
-        let mut relaxed = PodSpec::clone(&spec);
-        if relax(&mut relaxed, context.tolerate_prefer_no_schedule) {
-            self.all[chain].next = Some(Arc::new(relaxed));
+        let last = self.all[chain].last_shape.clone();
+        let shape = self.new_shape(&relaxed, last.as_deref(), owned, context);
+        let shape = self.with_excluding_groups(&shape, labels_id, others, context);
+        Some(self.store_shape(chain, step, shape))
+    }
+
+    /// Returns the shape of a step that this request has reached, if it is kept.
+    pub(super) fn kept_shape(&self, chain: usize, step: usize) -> Option<Arc<PodShape>> {
+        self.all[chain].shapes.get(&step).cloned()
+    }
+
+    /// Returns whether any shape of a chain was made.
+    pub(super) fn has_shapes(&self, chain: usize) -> bool {
+        !self.all[chain].shapes.is_empty()
+    }
+
+    /// Returns the next step that can succeed after one failed because a group has no domain left.
+    ///
+    /// Preferred terms of pod affinity are dropped one at a time. As long as one of them has the
+    /// group, each step fails alike: requirements and tolerations stay the same. Steps that drop
+    /// something else are never skipped.
+    pub(super) fn step_after_failed_group(
+        &mut self,
+        chain: usize,
+        step: usize,
+        group: GroupId,
+    ) -> usize {
+        let chain = &mut self.all[chain];
+        if !chain.steps.is_before_pod_preference(step) {
+            return step + 1;
         }
-        Some(shape)
+        let drops = chain.group_drops.get_or_insert_with(|| {
+            let AffinityGroups { preferred_affinity, preferred_anti_affinity, .. } =
+                &chain.affinity_groups;
+            let (affinity, anti_affinity) = chain.steps.pod_preference_drops();
+            let affinity =
+                affinity.filter_map(|(drop, term)| Some((*preferred_affinity.get(term)?, drop)));
+            let anti_affinity = anti_affinity
+                .filter_map(|(drop, term)| Some((*preferred_anti_affinity.get(term)?, drop)));
+            // A group of several terms stays until the last of them is dropped.
+            let mut drops: FxHashMap<GroupId, usize> = affinity.chain(anti_affinity).collect();
+            let AffinityGroups { affinity, anti_affinity, .. } = &chain.affinity_groups;
+            let spread = chain.spread_groups.values().flat_map(|groups| groups.iter().flatten());
+            for required in affinity.iter().chain(anti_affinity.iter()).chain(spread) {
+                drops.remove(required);
+            }
+            Arc::new(drops)
+        });
+        let end = chain.steps.end_of_pod_preferences();
+        drops.get(&group).map_or(end, |&drop| drop.max(step + 1))
+    }
+
+    /// Returns the pod's own groups after some steps, and creates those that are new.
+    fn owned_groups(
+        &mut self,
+        chain: usize,
+        relaxed: &RelaxedConstraints<'_>,
+        context: &mut ShapeContext<'_, '_>,
+    ) -> Vec<GroupId> {
+        let key = relaxed.node_filter_key();
+        let spread = match self.all[chain].spread_groups.get(&key).cloned() {
+            Some(known) => known,
+            None => {
+                let RelaxationChain { labels_id, steps, .. } = &self.all[chain];
+                let (labels_id, spec) = (*labels_id, steps.spec.clone());
+                let found = self.find_spread_groups(&spec, relaxed, labels_id, context);
+                self.all[chain].spread_groups.insert(key, found.clone());
+                found
+            }
+        };
+        owned_groups(relaxed, &spread, &self.all[chain].affinity_groups)
     }
 
     /// Stores the shape of a step.
-    ///
-    /// If it equals the shape of the step before, the two steps share one.
     fn store_shape(&mut self, chain: usize, step: usize, shape: PodShape) -> Arc<PodShape> {
         let chain = &mut self.all[chain];
         chain.relevant_groups.extend(shape.label_groups.iter().map(|over| over.group));
         chain.relevant_groups.extend(shape.host_groups.iter().map(|over| over.group));
-        let before = step.checked_sub(1).map(|before| &chain.shapes[before]);
-        let shape = match before {
-            Some(before) if before.same_as(&shape) => before.clone(),
-            _ => Arc::new(shape),
-        };
-        if step < chain.shapes.len() {
-            chain.shapes[step] = shape.clone();
-        } else {
-            chain.shapes.push(shape.clone());
+        let shape = Arc::new(shape);
+        if chain.shapes.len() < MAX_KEPT_SHAPES || chain.shapes.contains_key(&step) {
+            chain.shapes.insert(step, shape.clone());
         }
+        chain.last_shape = Some(shape.clone());
         shape
     }
+}
+
+/// Returns the groups of the constraints that are left, each once, in the order of the constraints.
+fn owned_groups(
+    relaxed: &RelaxedConstraints<'_>,
+    spread: &[Option<GroupId>],
+    affinity: &AffinityGroups,
+) -> Vec<GroupId> {
+    let at = |groups: &[GroupId], position: usize| groups.get(position).copied();
+    let spread = relaxed.spread().into_iter().filter_map(|position| spread[position]);
+    let preferred_affinity = relaxed
+        .preferred_pod_affinity()
+        .filter_map(|position| at(&affinity.preferred_affinity, position));
+    let preferred_anti_affinity = relaxed
+        .preferred_pod_anti_affinity()
+        .filter_map(|position| at(&affinity.preferred_anti_affinity, position));
+    let all = spread
+        .chain(affinity.affinity.iter().copied())
+        .chain(preferred_affinity)
+        .chain(affinity.anti_affinity.iter().copied())
+        .chain(preferred_anti_affinity);
+    let mut seen = FxHashSet::default();
+    all.filter(|&id| seen.insert(id)).collect()
 }

@@ -1,16 +1,15 @@
 //! The constraints of a pod at one step of its relaxation, calculated once for all pods alike.
 
-use rustc_hash::FxHashSet;
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::input::SolverInput;
-use super::relaxation_chains::{NamespacedLabels, RelaxationChains};
+use super::relaxation_chains::{AffinityGroups, NamespacedLabels, RelaxationChains};
+use super::relaxation_steps::{NodeRequirementsKey, RelaxedConstraints};
 use super::requirement_store::{ReqId, RequirementStore, SplitRequirements};
 use super::topology::Topology;
 use super::topology_groups::{DomainKind, GroupId, GroupIdentity, NodeFilter};
-use crate::pod::{AffinityTerm, PodSpec, SpreadConstraint};
+use crate::pod::{AffinityTerm, PodSpec, SpreadConstraint, WeightedTerm};
 use crate::rejection::TopologyKind;
 use crate::requirement::Requirements;
 use crate::scheduling::PreferencePolicy;
@@ -22,6 +21,8 @@ use crate::taint::{Toleration, untolerated_taints};
 pub(super) struct PodShape {
     /// Its number. Shapes that differ only in excluding groups may have the same.
     pub(super) number: u32,
+    /// Equal for shapes with the same requirements of nodes and tolerations.
+    pub(super) node_requirements_key: NodeRequirementsKey,
     /// Node selector and affinity, preferences included.
     pub(super) all: SplitRequirements,
     /// The same without preferences: topology groups count by these.
@@ -84,17 +85,39 @@ impl RelaxationChains<'_> {
         groups
     }
 
+    /// Returns the shape of a pod after some relaxation steps, without excluding groups.
+    ///
+    /// Values that the `last` shape has, too, are reused.
     pub(super) fn new_shape(
         &mut self,
-        spec: &PodSpec,
-        labels_id: usize,
-        (owned, others): (Vec<GroupId>, Vec<GroupId>),
+        relaxed: &RelaxedConstraints<'_>,
+        last: Option<&PodShape>,
+        owned: Vec<GroupId>,
         context: &mut ShapeContext<'_, '_>,
     ) -> PodShape {
+        let none = (Vec::new(), Vec::new(), Vec::new());
+        let (excluding_groups, label_groups, host_groups) = none;
+        let key = relaxed.node_requirements_key();
+        if let Some(last) = last.filter(|last| last.node_requirements_key == key) {
+            let PodShape { number, all, strict, ref tolerations, ref tolerates, .. } = *last;
+            let (tolerations, tolerates) = (tolerations.clone(), tolerates.clone());
+            return PodShape {
+                number,
+                node_requirements_key: key,
+                all,
+                strict,
+                tolerations,
+                owned,
+                excluding_groups,
+                label_groups,
+                host_groups,
+                tolerates,
+            };
+        }
         let ShapeContext { input, store, .. } = context;
-        let strict_plain = strict_requirements(spec);
+        let strict_plain = strict_requirements(relaxed.node_selector(), relaxed.required_terms());
         let strict = store.split(&strict_plain);
-        let all = match (heaviest(spec), input.options.preferences) {
+        let all = match (relaxed.heaviest_node_preference(), input.options.preferences) {
             (Some(preferred), PreferencePolicy::Respect) => {
                 let mut all = strict_plain;
                 all.extend(preferred.iter().cloned());
@@ -102,25 +125,26 @@ impl RelaxationChains<'_> {
             }
             _ => strict,
         };
+        let tolerations = relaxed.tolerations();
         let tolerates = context
             .template_taints
             .iter()
-            .map(|taints| untolerated_taints(taints, &spec.tolerations).is_empty())
+            .map(|taints| untolerated_taints(taints, &tolerations).is_empty())
             .collect();
         let number = self.shape_count;
         self.shape_count += 1;
-        let bare = PodShape {
+        PodShape {
             number,
+            node_requirements_key: key,
             all,
             strict,
-            tolerations: spec.tolerations.as_slice().into(),
+            tolerations: tolerations.into(),
             owned,
-            excluding_groups: Vec::new(),
-            label_groups: Vec::new(),
-            host_groups: Vec::new(),
+            excluding_groups,
+            label_groups,
+            host_groups,
             tolerates,
-        };
-        self.with_excluding_groups(&bare, labels_id, others, context)
+        }
     }
 
     /// Returns the shape with these excluding groups.
@@ -152,52 +176,84 @@ impl RelaxationChains<'_> {
         PodShape { excluding_groups, label_groups, host_groups, ..shape.clone() }
     }
 
-    /// Returns the pod's own groups, and creates those that are new.
-    pub(super) fn groups_of(
+    /// Returns the groups of all terms of pod affinity and anti-affinity, and creates new ones.
+    pub(super) fn affinity_groups(
         &mut self,
         spec: &PodSpec,
         labels_id: usize,
         context: &mut ShapeContext<'_, '_>,
-    ) -> Vec<GroupId> {
+    ) -> AffinityGroups {
         let respects = context.input.options.preferences == PreferencePolicy::Respect;
-        let mut identities = Vec::new();
-        for constraint in
-            spec.topology_spread.iter().filter(|spread| spread.is_required || respects)
-        {
-            identities.push(self.spread_identity(spec, constraint, labels_id, context.store));
-        }
-        let kinds = [
-            (TopologyKind::Affinity, &spec.pod_affinity, &spec.preferred_pod_affinity),
-            (
-                TopologyKind::AntiAffinity,
-                &spec.pod_anti_affinity,
-                &spec.preferred_pod_anti_affinity,
-            ),
-        ];
-        for (kind, required, preferred) in kinds {
-            let preferred =
-                preferred.iter().filter(|_| respects).map(|preference| &preference.term);
-            for term in required.iter().chain(preferred) {
-                identities.push(self.affinity_identity(kind, term, labels_id, context));
-            }
-        }
-        let mut groups = Vec::new();
-        let mut seen = FxHashSet::default();
-        for identity in identities {
-            let id = find_or_create(identity, context);
-            if seen.insert(id) {
-                groups.push(id);
-            }
+        let mut required = |kind, terms: &[AffinityTerm]| -> Arc<[GroupId]> {
+            terms.iter().map(|term| self.affinity_group(kind, term, labels_id, context)).collect()
+        };
+        let (affinity, anti_affinity) = (TopologyKind::Affinity, TopologyKind::AntiAffinity);
+        let mut groups = AffinityGroups {
+            affinity: required(affinity, &spec.pod_affinity),
+            anti_affinity: required(anti_affinity, &spec.pod_anti_affinity),
+            ..AffinityGroups::default()
+        };
+        if respects {
+            let mut preferred = |kind, terms: &[WeightedTerm<AffinityTerm>]| -> Arc<[GroupId]> {
+                let terms = terms.iter().map(|preference| &preference.term);
+                terms.map(|term| self.affinity_group(kind, term, labels_id, context)).collect()
+            };
+            groups.preferred_affinity = preferred(affinity, &spec.preferred_pod_affinity);
+            groups.preferred_anti_affinity =
+                preferred(anti_affinity, &spec.preferred_pod_anti_affinity);
         }
         groups
     }
 
+    fn affinity_group(
+        &mut self,
+        kind: TopologyKind,
+        term: &AffinityTerm,
+        labels_id: usize,
+        context: &mut ShapeContext<'_, '_>,
+    ) -> GroupId {
+        let identity = self.affinity_identity(kind, term, labels_id, context);
+        find_or_create(identity, context)
+    }
+
+    /// Returns the group of each spread constraint, and creates those that are new.
+    ///
+    /// A soft constraint has none where preferences are ignored, nor after it was dropped.
+    pub(super) fn find_spread_groups(
+        &mut self,
+        spec: &PodSpec,
+        relaxed: &RelaxedConstraints<'_>,
+        labels_id: usize,
+        context: &mut ShapeContext<'_, '_>,
+    ) -> Arc<[Option<GroupId>]> {
+        let respects = context.input.options.preferences == PreferencePolicy::Respect;
+        let mut groups = vec![None; spec.topology_spread.len()];
+        if groups.is_empty() {
+            return groups.into();
+        }
+        let sets = filter_sets(&spec.node_selector, relaxed.required_terms(), context.store);
+        let tolerations: Arc<[Toleration]> = relaxed.tolerations().into();
+        for position in relaxed.spread() {
+            let constraint = &spec.topology_spread[position];
+            if constraint.is_required || respects {
+                let filter = NodeFilter {
+                    sets: sets.clone(),
+                    honors_affinity: constraint.honors_node_affinity,
+                    honors_taints: constraint.honors_node_taints,
+                    tolerations: tolerations.clone(),
+                };
+                let identity = self.spread_identity(constraint, filter, labels_id);
+                groups[position] = Some(find_or_create(identity, context));
+            }
+        }
+        groups.into()
+    }
+
     fn spread_identity(
         &self,
-        spec: &PodSpec,
         constraint: &SpreadConstraint,
+        filter: NodeFilter,
         labels_id: usize,
-        store: &mut RequirementStore<'_>,
     ) -> GroupIdentity {
         let NamespacedLabels { namespace, labels, .. } = &self.namespaced_labels[labels_id];
         let mut selector = constraint.selector.clone();
@@ -209,7 +265,6 @@ impl RelaxationChains<'_> {
                 }
             }
         }
-        let sets = filter_sets(spec, store);
         GroupIdentity {
             is_inverse: false,
             kind: TopologyKind::Spread,
@@ -218,12 +273,7 @@ impl RelaxationChains<'_> {
             selector,
             max_skew: i64::from(constraint.max_skew),
             min_domains: constraint.min_domains.map(i64::from),
-            filter: Some(NodeFilter {
-                sets,
-                honors_affinity: constraint.honors_node_affinity,
-                honors_taints: constraint.honors_node_taints,
-                tolerations: spec.tolerations.clone(),
-            }),
+            filter: Some(filter),
         }
     }
 
@@ -272,32 +322,30 @@ fn find_or_create(identity: GroupIdentity, context: &mut ShapeContext<'_, '_>) -
 }
 
 /// Returns the node selector with the first required term (spec 20 §1.7).
-pub(super) fn strict_requirements(spec: &PodSpec) -> Requirements {
-    let mut requirements = spec.node_selector.clone();
-    if let Some(term) = spec.node_affinity.first() {
+pub(super) fn strict_requirements(
+    node_selector: &Requirements,
+    required_terms: &[Requirements],
+) -> Requirements {
+    let mut requirements = node_selector.clone();
+    if let Some(term) = required_terms.first() {
         requirements.extend(term.iter().cloned());
     }
     requirements
 }
 
-/// Returns the preferred term that is tried: the heaviest, the first of equals.
-fn heaviest(spec: &PodSpec) -> Option<&Requirements> {
-    let heaviest = spec.preferred_node_affinity.iter().min_by_key(|term| Reverse(term.weight))?;
-    Some(&heaviest.term)
-}
-
-fn filter_sets(spec: &PodSpec, store: &mut RequirementStore<'_>) -> Vec<SplitRequirements> {
-    if spec.node_affinity.is_empty() {
-        return vec![store.split(&spec.node_selector)];
+/// Returns by required term the requirements of nodes that spread constraints count.
+fn filter_sets(
+    node_selector: &Requirements,
+    terms: &[Requirements],
+    store: &mut RequirementStore<'_>,
+) -> Arc<[SplitRequirements]> {
+    if terms.is_empty() {
+        return [store.split(node_selector)].into();
     }
-    spec.node_affinity
-        .iter()
-        .map(|term| {
-            let mut set = spec.node_selector.clone();
-            set.extend(term.iter().cloned());
-            store.split(&set)
-        })
-        .collect()
+    let set = |term: &Requirements| {
+        store.split(&strict_requirements(node_selector, std::slice::from_ref(term)))
+    };
+    terms.iter().map(set).collect()
 }
 
 /// Returns the namespaces that a term selects (spec 20 §4.2).

@@ -265,11 +265,7 @@ pub(super) fn daemon_sets(daemon: &PodSpec) -> Vec<Requirements> {
         return vec![daemon.node_selector.clone()];
     }
     let with = |term: &Requirements| {
-        strict_requirements(&PodSpec {
-            node_selector: daemon.node_selector.clone(),
-            node_affinity: vec![term.clone()],
-            ..PodSpec::default()
-        })
+        strict_requirements(&daemon.node_selector, std::slice::from_ref(term))
     };
     daemon.node_affinity.iter().map(with).collect()
 }

@@ -37,10 +37,10 @@ pub(super) struct GroupIdentity {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeFilter {
     /// One of these must be met, if node affinity is honoured.
-    pub(super) sets: Vec<SplitRequirements>,
+    pub(super) sets: Arc<[SplitRequirements]>,
     pub(super) honors_affinity: bool,
     pub(super) honors_taints: bool,
-    pub(super) tolerations: Vec<Toleration>,
+    pub(super) tolerations: Arc<[Toleration]>,
 }
 
 impl GroupIdentity {

@@ -57,7 +57,7 @@ async fn the_earliest_delay_of_a_key_wins() {
     }
     assert_eq!(clock.now().duration_since(start).as_secs(), 10);
     queue.done(&key("a"));
-    assert_eq!(format!("{queue:?}"), "Queue { ready: 0, running: 0, delayed: 0, .. }");
+    assert_eq!(format!("{queue:?}"), "WorkQueue { ready: 0, running: 0, delayed: 0, .. }");
 }
 
 #[tokio::test(start_paused = true)]
