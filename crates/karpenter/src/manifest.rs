@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub(crate) use input::Input;
+use parse::AliasBudget;
 pub(crate) use path::{FieldPath, describe_value};
 
 use crate::diagnostic::{Diagnostic, Location};
@@ -64,8 +65,6 @@ impl InputLimits {
     };
 }
 
-/// Values in one document that aliases stand for: enough for people, not for a bomb.
-const ALIASED_NODES_MAX: usize = 200_000;
 /// Nesting of mappings and lists. Objects have 15 levels, CRDs 40; each takes some stack.
 const DEPTH_MAX: usize = 64;
 
@@ -139,12 +138,14 @@ pub(crate) struct Problem {
 pub(crate) fn read(inputs: &[Input], bounds: &InputLimits) -> Manifests {
     let mut manifests = Manifests::default();
     let mut bytes_left = bounds.input_bytes;
+    let mut aliases = AliasBudget::default();
     for file in input::expand_inputs(inputs, &mut manifests.problems) {
         let number = manifests.sources.len();
         match input::load_text(&file, bounds, &mut bytes_left) {
             Ok(text) => {
+                let problems = &mut manifests.problems;
                 let (source, values) =
-                    parse::parse_source(&file, text, number, bounds, &mut manifests.problems);
+                    parse::parse_source(&file, text, number, bounds, &mut aliases, problems);
                 object::extract_objects(&source, number, values, &mut manifests);
                 manifests.sources.push(source);
             }
@@ -154,14 +155,20 @@ pub(crate) fn read(inputs: &[Input], bounds: &InputLimits) -> Manifests {
     manifests
 }
 
+/// Reads one document in kubectl's dialect, within the limits of manifests; None for `null`.
+pub(crate) fn parse_single_document(text: &str) -> Result<Option<Value>, serde_saphyr::Error> {
+    parse::parse_document(text, &InputLimits::MANIFESTS, &mut AliasBudget::default())
+}
+
 /// Reads a text as if it were a file of that name.
 #[cfg(test)]
 pub(crate) fn read_text(name: &str, text: &str) -> Manifests {
     let mut manifests = Manifests::default();
     let file = input::InputFile { path: Some(name.into()), is_from_directory: false };
-    let bounds = &InputLimits::MANIFESTS;
+    let (bounds, aliases) = (&InputLimits::MANIFESTS, &mut AliasBudget::default());
+    let problems = &mut manifests.problems;
     let (source, values) =
-        parse::parse_source(&file, text.to_owned(), 0, bounds, &mut manifests.problems);
+        parse::parse_source(&file, text.to_owned(), 0, bounds, aliases, problems);
     object::extract_objects(&source, 0, values, &mut manifests);
     manifests.sources.push(source);
     manifests

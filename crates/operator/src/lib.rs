@@ -22,3 +22,4 @@ pub mod telemetry;
 pub mod testing;
 pub mod watch;
 pub mod write;
+pub mod yaml_limits;

@@ -10,7 +10,9 @@ use super::{InputLimits, parse};
 
 /// Returns the lines of a document that was read before; `None` if the parser fails.
 pub(super) fn field_lines(text: &str) -> Option<Lines> {
-    serde_saphyr::from_str_with_options(text, parse::yaml_options(&InputLimits::SNAPSHOT)).ok()
+    let aliases = parse::AliasBudget::default();
+    let options = parse::yaml_options(text, &InputLimits::SNAPSHOT, &aliases);
+    serde_saphyr::from_str_with_options(text, options).ok()
 }
 
 /// Line of a field, or of the innermost thing around it that exists.

@@ -1,15 +1,58 @@
 //! Parses YAML and JSON texts into values.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 
+use karpenter_operator::yaml_limits::{ALIASED_TEXT_BYTES_MAX, ALIASED_VALUES_MAX};
 use serde_json::{Number, Value};
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::input::InputFile;
 use super::split::{self, Segment};
-use super::{ALIASED_NODES_MAX, DEPTH_MAX, Document, Format, InputLimits, Problem, Source};
+use super::{DEPTH_MAX, Document, Format, InputLimits, Problem, Source};
 use crate::diagnostic::{Diagnostic, Location};
+
+/// What aliases may still add to the documents of one run.
+///
+/// A document without aliases holds about as much as its text; what it holds beyond that counts.
+/// The budget is of all documents together: many small documents are as harmful as a large one.
+#[derive(Debug)]
+pub(super) struct AliasBudget {
+    values: usize,
+    text_bytes: usize,
+}
+
+impl Default for AliasBudget {
+    fn default() -> Self {
+        Self { values: ALIASED_VALUES_MAX, text_bytes: ALIASED_TEXT_BYTES_MAX }
+    }
+}
+
+impl AliasBudget {
+    /// Returns how many values a document may hold.
+    fn values_max(&self, text: &str, bounds: &InputLimits) -> usize {
+        bounds.values.min(values_without_aliases(text).saturating_add(self.values))
+    }
+
+    /// Returns how many bytes of text a document may hold.
+    fn text_bytes_max(&self, text: &str, bounds: &InputLimits) -> usize {
+        let file_bytes = usize::try_from(bounds.file_bytes).unwrap_or(usize::MAX);
+        file_bytes.min(text.len().saturating_add(self.text_bytes))
+    }
+
+    /// Subtracts what a document holds, or has held when it was refused.
+    fn charge(&mut self, text: &str, (values, text_bytes): (usize, usize)) {
+        let added = values.saturating_sub(values_without_aliases(text));
+        self.values = self.values.saturating_sub(added);
+        self.text_bytes = self.text_bytes.saturating_sub(text_bytes.saturating_sub(text.len()));
+    }
+}
+
+/// Returns how many values a text holds at most without aliases; an item such as `1,` is two bytes.
+fn values_without_aliases(text: &str) -> usize {
+    text.len() / 2 + 1
+}
 
 /// Reads every document of a text. Returns its documents' values in order; a document that holds
 /// only comments, or that is broken, has none.
@@ -18,6 +61,7 @@ pub(super) fn parse_source(
     text: String,
     number: usize,
     bounds: &InputLimits,
+    aliases: &mut AliasBudget,
     problems: &mut Vec<Problem>,
 ) -> (Source, Vec<Option<Value>>) {
     let (text, had_byte_order_mark) = match text.strip_prefix('\u{feff}') {
@@ -29,7 +73,7 @@ pub(super) fn parse_source(
         JsonStream::Complete(parts) => (Format::Json, Ok(parts)),
         JsonStream::Invalid(error) => (Format::Json, Err(json_diagnostic(&place, &error))),
         JsonStream::NotJson => {
-            (Format::Yaml, parse_yaml_documents(&text, &place, number, bounds, problems))
+            (Format::Yaml, parse_yaml_documents(&text, &place, number, bounds, aliases, problems))
         }
     };
     let parts = parts.unwrap_or_else(|diagnostic| {
@@ -116,6 +160,7 @@ fn parse_yaml_documents(
     place: &Location,
     number: usize,
     bounds: &InputLimits,
+    aliases: &mut AliasBudget,
     problems: &mut Vec<Problem>,
 ) -> Result<Vec<ParsedDocument>, Box<Diagnostic>> {
     let segments = split::segments(text, bounds.documents);
@@ -128,7 +173,7 @@ fn parse_yaml_documents(
         .fix("split the file")
         .into());
     }
-    let read = |segment: Segment| {
+    let mut read = |segment: Segment| {
         let part = &text[segment.bytes.clone()];
         let value = if segment.head == part.len() {
             None
@@ -136,7 +181,7 @@ fn parse_yaml_documents(
             let content = &part[segment.head..];
             let value = match parse_json_document(content, bounds) {
                 Some(value) => Ok(Some(value)),
-                None => parse_document(part, bounds),
+                None => parse_document(part, bounds, aliases),
             };
             value.unwrap_or_else(|error| {
                 let diagnostic = yaml_diagnostic(place, &segment, part, &error, bounds).into();
@@ -146,7 +191,7 @@ fn parse_yaml_documents(
         };
         (segment, value)
     };
-    Ok(segments.into_iter().map(read).collect())
+    Ok(segments.into_iter().map(&mut read).collect())
 }
 
 /// Returns the value of a YAML document written as JSON. `None` if the YAML parser has to read it,
@@ -162,23 +207,39 @@ fn parse_json_document(text: &str, bounds: &InputLimits) -> Option<Value> {
 }
 
 /// Returns the value of one document; `None` for `null`.
-pub(super) fn parse_document(text: &str, bounds: &InputLimits) -> Result<Option<Value>, Error> {
-    let mut value: Value = serde_saphyr::from_str_with_options(text, yaml_options(bounds))?;
+pub(super) fn parse_document(
+    text: &str,
+    bounds: &InputLimits,
+    aliases: &mut AliasBudget,
+) -> Result<Option<Value>, Error> {
+    let held = Rc::new(Cell::new((0, 0)));
+    let counts = Rc::clone(&held);
+    let options = yaml_options(text, bounds, aliases)
+        .with_budget_report(move |report| counts.set((report.nodes, report.total_scalar_bytes)));
+    let parsed = serde_saphyr::from_str_with_options(text, options);
+    aliases.charge(text, held.get());
+    let mut value: Value = parsed?;
     normalize_numbers(&mut value);
     Ok(Some(value).filter(|value| !value.is_null()))
 }
 
 /// Returns the options of kubectl's YAML dialect, with limits. They count what aliases expand to.
-pub(super) fn yaml_options(bounds: &InputLimits) -> serde_saphyr::Options {
-    let text_bytes = usize::try_from(bounds.file_bytes).unwrap_or(usize::MAX);
+pub(super) fn yaml_options(
+    text: &str,
+    bounds: &InputLimits,
+    aliases: &AliasBudget,
+) -> serde_saphyr::Options {
+    let text_bytes_max = aliases.text_bytes_max(text, bounds);
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_depth: DEPTH_MAX,
-            max_nodes: bounds.values,
+            max_nodes: aliases.values_max(text, bounds),
             max_events: 3 * bounds.values,
-            max_total_scalar_bytes: text_bytes,
+            max_total_scalar_bytes: text_bytes_max,
+            max_recorded_anchor_events: ALIASED_VALUES_MAX,
+            max_recorded_anchor_bytes: text_bytes_max,
         },
-        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_NODES_MAX },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_VALUES_MAX },
         emit_comments: false,
         legacy_octal_numbers: true,
         with_snippet: false,
@@ -243,8 +304,18 @@ fn explain_yaml_error(error: &Error, text: &str, bounds: &InputLimits) -> (Strin
             ("not a number that JSON can hold".into(), "put it in quotes if it is a text".into())
         }
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
-        Error::AliasReplayLimitExceeded { .. } => {
-            let summary = format!("aliases stand for more than {ALIASED_NODES_MAX} values");
+        Error::AliasReplayLimitExceeded { .. } => too_many_aliased_values(),
+        Error::Budget { breach: BudgetBreach::Nodes { nodes }, .. } if *nodes <= bounds.values => {
+            too_many_aliased_values()
+        }
+        Error::Budget { breach: BudgetBreach::RecordedAnchorEvents { .. }, .. } => {
+            too_many_aliased_values()
+        }
+        Error::Budget { breach: BudgetBreach::ScalarBytes { total_scalar_bytes }, .. }
+            if u64::try_from(*total_scalar_bytes).is_ok_and(|bytes| bytes <= bounds.file_bytes) =>
+        {
+            let summary =
+                format!("aliases stand for more than {} MiB of text", ALIASED_TEXT_BYTES_MAX >> 20);
             (summary, "write the values out".into())
         }
         Error::Budget { .. } => {
@@ -264,6 +335,11 @@ fn explain_yaml_error(error: &Error, text: &str, bounds: &InputLimits) -> (Strin
             (format!("not valid YAML: {message}"), yaml_fix(&message, text).into())
         }
     }
+}
+
+fn too_many_aliased_values() -> (String, String) {
+    let summary = format!("aliases stand for more than {ALIASED_VALUES_MAX} values");
+    (summary, "write the values out".into())
 }
 
 fn too_deep() -> (String, String) {

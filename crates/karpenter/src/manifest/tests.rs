@@ -101,6 +101,36 @@ fn fields_are_located_by_line() {
     }
 }
 
+/// Returns a document whose aliases stand for a list of `values` values, `copies` times.
+fn aliased_document(name: &str, values: &str, copies: usize) -> String {
+    let aliases = vec!["*a"; copies].join(",");
+    // The parser refuses 100 aliases of one anchor.
+    let anchors: Vec<_> = (0..copies / 10 + 1).map(|n| format!("&b{n} x")).collect();
+    format!(
+        "apiVersion: v1\nkind: X\nmetadata: {{name: {name}}}\nanchors: [{}]\na: &a {values}\nb: [{aliases}]\n",
+        anchors.join(",")
+    )
+}
+
+#[test]
+fn aliases_have_one_budget_for_all_documents() {
+    let list = format!("[{}]", vec!["1"; 1000].join(","));
+    let text = "x".repeat(100_000);
+    for (values, copies, expected) in [
+        (list, 60, "error: aliases stand for more than 200000 values\n where: x.yaml:"),
+        (text, 60, "error: aliases stand for more than 16 MiB of text\n where: x.yaml:"),
+    ] {
+        let document = |name: &str| aliased_document(name, &values, copies);
+        let two = [document("a"), document("b")].join("---\n");
+        assert_eq!(read_text("x.yaml", &two).objects.len(), 2, "{expected}");
+        let ten: Vec<_> = (0..10).map(|number| document(&format!("a{number}"))).collect();
+        let manifests = read_text("x.yaml", &ten.join("---\n"));
+        assert!(manifests.objects.len() < 5, "{} of 10 documents", manifests.objects.len());
+        let message = manifests.problems[0].diagnostic.to_string();
+        assert!(message.starts_with(expected), "{message}");
+    }
+}
+
 /// Returns mappings nested this many levels deep.
 fn nested_mappings(levels: usize) -> String {
     let levels: Vec<_> = (0..levels).map(|level| " ".repeat(level) + "x:\n").collect();
@@ -166,8 +196,7 @@ fn the_deepest_allowed_document_fits_into_the_stack() {
             assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
             let object = &manifests.objects[0];
             assert_eq!(manifests.location(&object.origin, &FieldPath::parse("x")).line, Some(3));
-            let again = parse::parse_document(&write::yaml(&object.value), &InputLimits::MANIFESTS)
-                .unwrap();
+            let again = parse_single_document(&write::yaml(&object.value)).unwrap();
             assert_eq!(again.as_ref(), Some(&object.value));
         }
     };
@@ -282,7 +311,7 @@ proptest! {
     fn written_yaml_reads_back_unchanged(value in any_json()) {
         let object = json!({ "value": value, "list": [value] });
         let text = write::yaml(&object);
-        let read = parse::parse_document(&text, &InputLimits::MANIFESTS).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let read = parse_single_document(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(read.as_ref(), Some(&object), "{}", text);
         prop_assert!(text.ends_with('\n') && !text.contains("\n---"));
     }

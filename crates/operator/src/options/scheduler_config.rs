@@ -7,6 +7,8 @@ use karpenter_core::selector::Selector;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::yaml_limits;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct SchedulerConfig {
@@ -40,8 +42,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<SpreadConstraint>, String> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    let config: Option<SchedulerConfig> = serde_saphyr::from_str(text)
-        .map_err(|error| format!("decoding scheduler config, {}", first_line(&error)))?;
+    let config: Option<SchedulerConfig> =
+        serde_saphyr::from_str_with_options(text, yaml_limits::parser_options(text))
+            .map_err(|error| format!("decoding scheduler config, {}", first_line(&error)))?;
     let constraints = config
         .and_then(|config| config.pod_topology_spread)
         .and_then(|spread| spread.default_constraints)

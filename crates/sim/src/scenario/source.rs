@@ -1,5 +1,6 @@
 //! The text of a scenario: from YAML to a value, and from a field back to its line.
 
+use karpenter_operator::yaml_limits;
 use serde_json::Value;
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
@@ -11,7 +12,8 @@ const TOP: &str = "write `name:`, and below it `objects:` and `steps:`";
 
 /// The one document of a text.
 pub(super) fn read(text: &str) -> Result<Value, ScenarioError> {
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| yaml_error(text, &error))?;
+    let value: Value = serde_saphyr::from_str_with_options(text, yaml_limits::parser_options(text))
+        .map_err(|error| yaml_error(text, &error))?;
     let found = match &value {
         Value::Object(fields) if fields.contains_key("apiVersion") => {
             let fix = "put it into the list `objects:` of a scenario";
@@ -87,7 +89,8 @@ fn second_document(text: &str) -> Option<usize> {
 
 /// The line of a place such as `steps[2].at`, or of the innermost thing around it that is there.
 pub(super) fn line_of(text: &str, place: &str) -> Option<usize> {
-    let top: Lines = serde_saphyr::from_str(text).ok()?;
+    let options = yaml_limits::parser_options(text);
+    let top: Lines = serde_saphyr::from_str_with_options(text, options).ok()?;
     let mut here = &top;
     let mut found = None;
     for step in place.split(['.', '[']) {
