@@ -5,6 +5,7 @@
 //! SIGTERM ─▶ no new work ─▶ running reconciles end (30 s) ─▶ the lease is released
 //! ```
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use karpenter_operator::telemetry::{self, LogConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
+use crate::bounded_file::{self, INSTANCE_TYPES_BYTES_MAX};
 use crate::commands::Failure;
 use crate::device_selectors::CelDeviceSelectors;
 use crate::diagnostic::Diagnostic;
@@ -54,7 +56,7 @@ pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool,
     // First of all, as a variable that was ignored may be what the next check misses.
     warn_about_ignored_options(&options, ignored);
     log_default_spread(&options);
-    check_lease(&options, std::path::Path::new(NAMESPACE_FILE).exists())?;
+    check_lease(&options, Path::new(NAMESPACE_FILE).exists())?;
     // One thread for all async work: watches and controllers that wake each other on two threads
     // cost a sixth more CPU in a scale-up. Long computations have their own threads. The limiter
     // counts the wakeups of this one thread; with more threads it would count theirs, too.
@@ -334,8 +336,9 @@ fn load_instance_types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Fail
     }
     let wrong =
         |problem: String| usage_error(format!("--instance-types-file-path {path}: {problem}"));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let types = catalog::from_file(text.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+    let bytes = bounded_file::read(Path::new(path), INSTANCE_TYPES_BYTES_MAX)
+        .map_err(|error| wrong(error.to_string()))?;
+    let types = catalog::from_file(&bytes).map_err(|error| wrong(error.to_string()))?;
     if types.is_empty() {
         return Err(wrong(
             "it has no instance types, so that nothing could be launched".to_owned(),

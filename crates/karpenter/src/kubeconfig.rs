@@ -1,12 +1,16 @@
 //! Loads the configuration of the cluster: of a kubeconfig, or of the pod that this runs in.
 //! Without one, returns one cause, with its file.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 
 use karpenter_operator::client::error_chain;
+use karpenter_operator::yaml_limits;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use serde::de::IgnoredAny;
 use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
+use crate::bounded_file::{self, KUBECONFIG_BYTES_MAX};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::environment;
 
@@ -43,20 +47,17 @@ pub(crate) async fn load_config(
     context: Option<&str>,
 ) -> Result<Config, Box<ClusterConfigError>> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
-    let read = match file {
-        Some(path) => match Kubeconfig::read_from(path) {
-            Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
-            Err(error) => Err(error),
-        },
-        None => Config::from_kubeconfig(&options).await,
+    let named = match file {
+        Some(path) => vec![path.to_owned()],
+        None => kubeconfig_paths(environment::variable("KUBECONFIG").as_deref()),
+    };
+    let read = match read_files(&named) {
+        Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
+        Err(error) => Err(error),
     };
     let error = match read {
         Ok(config) => return Ok(config),
         Err(error) => error,
-    };
-    let named = match file {
-        Some(path) => vec![path.to_owned()],
-        None => kubeconfig_paths(environment::variable("KUBECONFIG").as_deref()),
     };
     if file.is_some() || context.is_some() {
         return Err(config_error(&error, &named).into());
@@ -79,6 +80,70 @@ fn kubeconfig_paths(variable: Option<&str>) -> Vec<PathBuf> {
     paths.filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
+/// Returns the kubeconfig of the home directory.
+fn home_path() -> Option<PathBuf> {
+    std::env::home_dir().map(|home| home.join(".kube/config"))
+}
+
+/// Reads and merges the files, or without files that of the home directory.
+fn read_files(named: &[PathBuf]) -> Result<Kubeconfig, KubeconfigError> {
+    if named.is_empty() {
+        return read_file(&home_path().ok_or(KubeconfigError::FindPath)?);
+    }
+    named.iter().try_fold(Kubeconfig::default(), |merged, path| merged.merge(read_file(path)?))
+}
+
+/// Reads a file as [`Kubeconfig::read_from`] does, but only a regular file, and with limits.
+fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
+    let text = bounded_file::read(path, KUBECONFIG_BYTES_MAX).and_then(decode_text);
+    let text = text.map_err(|error| KubeconfigError::ReadConfig(error, path.to_owned()))?;
+    let options = yaml_limits::parser_options(&text);
+    serde_saphyr::from_multiple_with_options::<IgnoredAny>(&text, options)
+        .map_err(|error| KubeconfigError::Parse(Box::new(error)))?;
+    let mut config = Kubeconfig::from_yaml(&text)?;
+    resolve_paths(&mut config, path.parent().unwrap_or(Path::new("")));
+    Ok(config)
+}
+
+/// Decodes UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it.
+fn decode_text(bytes: Vec<u8>) -> io::Result<String> {
+    let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks(2).map(|pair| pair.try_into().map(unit).unwrap_or(0xfffd));
+        String::from_utf16(&units.collect::<Vec<_>>()).ok()
+    };
+    let text = match bytes.as_slice() {
+        [0xff, 0xfe, rest @ ..] => utf16(rest, u16::from_le_bytes),
+        [0xfe, 0xff, rest @ ..] => utf16(rest, u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8(rest.to_vec()).ok(),
+        _ => String::from_utf8(bytes).ok(),
+    };
+    text.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not text in UTF-8"))
+}
+
+/// Makes the paths of a kubeconfig relative to its folder, and of commands those with a separator.
+fn resolve_paths(config: &mut Kubeconfig, folder: &Path) {
+    let resolve = |path: &mut Option<String>| {
+        if let Some(relative) = path.as_mut().filter(|path| Path::new(path).is_relative())
+            && let Some(resolved) = folder.join(&*relative).to_str()
+        {
+            *relative = resolved.to_owned();
+        }
+    };
+    for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        resolve(&mut cluster.certificate_authority);
+    }
+    for user in config.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        resolve(&mut user.client_certificate);
+        resolve(&mut user.client_key);
+        resolve(&mut user.token_file);
+        if let Some(exec) = &mut user.exec
+            && exec.command.as_ref().is_some_and(|command| command.contains(MAIN_SEPARATOR))
+        {
+            resolve(&mut exec.command);
+        }
+    }
+}
+
 /// Returns whether the only problem is a missing file.
 fn is_file_missing(error: &KubeconfigError) -> bool {
     match error {
@@ -97,8 +162,7 @@ fn config_error(error: &KubeconfigError, named: &[PathBuf]) -> ClusterConfigErro
         KubeconfigError::ReadConfig(..) => FIX_UNREADABLE,
         _ => FIX_INVALID,
     };
-    let home = || std::env::home_dir().map(|home| home.join(".kube/config"));
-    let files = if named.is_empty() { home().into_iter().collect() } else { named.to_vec() };
+    let files = if named.is_empty() { home_path().into_iter().collect() } else { named.to_vec() };
     let all = || match files.as_slice() {
         [] => Location::default(),
         files => {
@@ -109,9 +173,8 @@ fn config_error(error: &KubeconfigError, named: &[PathBuf]) -> ClusterConfigErro
     let (place, found) = match error {
         KubeconfigError::ReadConfig(cause, path) => (place(path), cause.to_string()),
         KubeconfigError::Parse(cause) => {
-            let is_broken = |path: &&PathBuf| {
-                matches!(Kubeconfig::read_from(path), Err(KubeconfigError::Parse(_)))
-            };
+            let is_broken =
+                |path: &&PathBuf| matches!(read_file(path), Err(KubeconfigError::Parse(_)));
             let mut place = files.iter().find(is_broken).map_or_else(all, |path| place(path));
             if let Some(location) = cause.location() {
                 let number = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
@@ -183,12 +246,45 @@ mod tests {
     }
 
     #[test]
+    fn a_kubeconfig_with_too_many_aliases_is_refused() {
+        let aliases = vec!["*l"; 3000].join(",");
+        let anchors: Vec<_> = (0..300).map(|number| format!("&a{number} x")).collect();
+        let (anchors, long) = (anchors.join(","), "x".repeat(10_000));
+        let diagnostic =
+            load_error(Some(&format!("x: [{anchors}]\nl: &l {long}\ny: [{aliases}]\n")));
+        assert!(diagnostic.contains("\n where: CONFIG:3:"), "{diagnostic}");
+        assert!(diagnostic.contains("budget"), "{diagnostic}");
+    }
+
+    #[test]
+    fn files_are_read_as_kube_reads_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config");
+        let text = "current-context: a\nclusters: [{name: a, cluster: {certificate-authority: ca.crt}}]\n\
+                    users: [{name: a, user: {client-key: /key, tokenFile: t, exec: {command: ./aws}}},\
+                    {name: b, user: {exec: {command: aws}}}]\n---\ncontexts: []\n";
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+        for bytes in [
+            text.as_bytes().to_vec(),
+            [&[0xef, 0xbb, 0xbf], text.as_bytes()].concat(),
+            [vec![0xff, 0xfe], utf16(text)].concat(),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let json = |config: Kubeconfig| serde_json::to_value(config).unwrap();
+            let (ours, theirs) = (read_file(&path).unwrap(), Kubeconfig::read_from(&path).unwrap());
+            assert_eq!(json(ours), json(theirs));
+        }
+        std::fs::write(&path, [0xff, 0xfe, 0x61]).unwrap();
+        assert!(read_file(&path).is_err(), "half of a UTF-16 unit");
+    }
+
+    #[test]
     fn the_broken_one_of_several_kubeconfigs_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let paths = ["good", "bad"].map(|name| folder.path().join(name));
         std::fs::write(&paths[0], "kind: Config\n").unwrap();
         std::fs::write(&paths[1], "a: [\n").unwrap();
-        let error = Kubeconfig::read_from(&paths[1]).unwrap_err();
+        let error = read_file(&paths[1]).unwrap_err();
         let diagnostic = config_error(&error, &paths);
         assert_eq!(diagnostic.location.file.as_deref(), paths[1].to_str());
         assert_eq!(kubeconfig_paths(Some("/a::/b")), [PathBuf::from("/a"), PathBuf::from("/b")]);

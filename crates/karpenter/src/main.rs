@@ -3,6 +3,7 @@
 //! Start reading at [`commands`], which lists the subcommands; each has a file of its own.
 
 mod admission;
+mod bounded_file;
 mod clock;
 mod commands;
 mod controller;

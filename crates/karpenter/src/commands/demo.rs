@@ -1,12 +1,11 @@
 //! `karpenter demo`: runs a cluster in this process, to watch and to try out.
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use karpenter_sim::scenario::{Scenario, ScenarioError};
 
 use super::{Failure, Outcome};
+use crate::bounded_file::{self, SCENARIO_BYTES_MAX};
 use crate::demo::{self, ScenarioSource, Settings, Speed};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::{environment, options};
@@ -63,9 +62,6 @@ Exit codes: 0 = stopped by you, or done and every pod has its place, 1 = done an
 over (a pending pod, a leaked NodeClaim), stopped before --exit-when-done was done, or the scenario
 has a mistake or cannot be played, 2 = wrong usage.";
 
-/// More of a file is not a scenario.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-
 pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     check_usage(args)?;
     let (text, file) = match &args.scenario {
@@ -103,23 +99,13 @@ fn check_usage(args: &Args) -> Result<(), Failure> {
 }
 
 fn read_scenario(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let file = File::open(path);
-    let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text));
-    let unreadable = |found: String| {
+    bounded_file::read_text(path, SCENARIO_BYTES_MAX).map_err(|error| {
         Diagnostic::new("cannot read the scenario")
             .at(Location::file(path.display().to_string()))
-            .found(found)
+            .found(error.to_string())
             .fix("name a YAML file that can be read, or leave --scenario out for the tour")
-    };
-    match read {
-        Ok(_) if u64::try_from(text.len()).is_ok_and(|bytes| bytes <= FILE_BYTES_MAX) => Ok(text),
-        Ok(_) => Err(unreadable(format!("more than {} MiB", FILE_BYTES_MAX >> 20)).into()),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(unreadable("it is not text".to_owned()).into())
-        }
-        Err(error) => Err(unreadable(error.to_string()).into()),
-    }
+            .into()
+    })
 }
 
 fn scenario_diagnostic(file: &str, error: ScenarioError) -> Diagnostic {

@@ -1,11 +1,12 @@
 //! Finds the files that a command line names, and loads their text.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{InputLimits, Problem};
+use crate::bounded_file;
 use crate::diagnostic::{Diagnostic, Location};
 
 /// What a command line names.
@@ -97,20 +98,24 @@ pub(super) fn load_text(
 ) -> Result<String, Box<Diagnostic>> {
     let place = Location::file(file.name());
     let bytes = match &file.path {
-        Some(path) => File::open(path).and_then(|file| read_bounded(file, bounds.file_bytes)),
-        None => read_bounded(io::stdin().lock(), bounds.file_bytes),
+        Some(path) => bounded_file::read(path, bounds.file_bytes),
+        None => bounded_file::read_stdin(bounds.file_bytes),
     };
-    let bytes = bytes.map_err(|error| {
-        Diagnostic::new("cannot read file")
-            .at(place.clone())
-            .found(error.to_string())
-            .fix("name a file that can be read")
+    let bytes = bytes.map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            too_large(place.clone(), bounds.file_bytes, "split the file")
+        }
+        kind => {
+            let is_special = kind == io::ErrorKind::InvalidInput;
+            let fix = "name a file that can be read";
+            let pipe = "name a regular file, or pipe the manifests into stdin (-f -)";
+            Diagnostic::new("cannot read file")
+                .at(place.clone())
+                .found(error.to_string())
+                .fix(if is_special { pipe } else { fix })
+        }
     })?;
-    let size = bytes.len() as u64;
-    if size > bounds.file_bytes {
-        return Err(too_large(place, bounds.file_bytes, "split the file").into());
-    }
-    let Some(left) = bytes_left.checked_sub(size) else {
+    let Some(left) = bytes_left.checked_sub(bytes.len() as u64) else {
         return Err(too_large(place, bounds.input_bytes, "pass fewer files at a time").into());
     };
     *bytes_left = left;
@@ -120,13 +125,6 @@ pub(super) fn load_text(
 /// Decodes UTF-8 bytes, or returns a diagnostic at `place`.
 pub(super) fn decode_utf8(bytes: Vec<u8>, place: Location) -> Result<String, Box<Diagnostic>> {
     String::from_utf8(bytes).map_err(|error| not_utf8(place, &error).into())
-}
-
-/// Reads at most one byte more than allowed, which shows that it is too much.
-fn read_bounded(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    reader.take(bytes_max + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn too_large(place: Location, bytes_max: u64, fix: &str) -> Diagnostic {

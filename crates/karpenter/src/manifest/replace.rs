@@ -4,7 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{Format, Source, write};
+use super::{Format, InputLimits, Source, write};
+use crate::bounded_file;
 use crate::diagnostic::{Diagnostic, Location};
 
 /// What becomes of one document.
@@ -117,7 +118,7 @@ pub(crate) fn prepare_file(
     }
     let mark = if old.had_byte_order_mark { "\u{feff}" } else { "" };
     let old = [mark, &old.text].concat().into_bytes();
-    if fs::read(&real).map_err(cannot_read)? != old {
+    if read_current(&real).map_err(cannot_read)? != old {
         return Err(changed_file_diagnostic(path));
     }
     let folder = real.parent().unwrap_or(Path::new("/"));
@@ -135,7 +136,7 @@ impl PreparedFile {
     /// file or the new one. Returns the path of the backup.
     pub(crate) fn commit(self) -> Result<PathBuf, Box<Diagnostic>> {
         let Self { path: real, new_file: draft, old, permissions } = self;
-        if fs::read(&real).is_ok_and(|now| now != old) {
+        if read_current(&real).is_ok_and(|now| now != old) {
             return Err(changed_file_diagnostic(&real));
         }
         let backup = write_backup(&real, &old, &permissions)
@@ -146,6 +147,11 @@ impl PreparedFile {
         })?;
         Ok(backup)
     }
+}
+
+/// Reads the file as it is now.
+fn read_current(path: &Path) -> io::Result<Vec<u8>> {
+    bounded_file::read(path, InputLimits::MANIFESTS.file_bytes)
 }
 
 fn io_diagnostic(path: &Path, summary: &str, error: &io::Error) -> Box<Diagnostic> {

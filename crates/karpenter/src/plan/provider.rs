@@ -16,6 +16,7 @@ use karpenter_operator::kwok::catalog::{self, CatalogError, CatalogProblem};
 use super::cluster_objects::ClusterObjects;
 use super::rejection_text;
 use super::report::Remark;
+use crate::bounded_file::{self, INSTANCE_TYPES_BYTES_MAX};
 use crate::diagnostic::{Diagnostic, Location};
 
 /// The providers.
@@ -33,9 +34,6 @@ pub(crate) struct ChosenProvider {
     /// What to know before believing the numbers.
     pub(crate) notes: Vec<String>,
 }
-
-/// Largest file of instance types: a thousand times the built-in ones.
-const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// Returns the requested provider, else the one that the pools name. Pools whose types are unknown
 /// are left out, with a remark, as long as others are left.
@@ -135,12 +133,7 @@ fn read_instance_types(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagno
         let fix = "name a file that can be read";
         Diagnostic::new("cannot read instance types").at(place()).found(error.to_string()).fix(fix)
     };
-    let metadata = std::fs::metadata(path).map_err(cannot_read)?;
-    if metadata.len() > FILE_BYTES_MAX {
-        let subject = format!("instance types are larger than {} MiB", FILE_BYTES_MAX >> 20);
-        return Err(Diagnostic::new(subject).at(place()).into());
-    }
-    let bytes = std::fs::read(path).map_err(cannot_read)?;
+    let bytes = bounded_file::read(path, INSTANCE_TYPES_BYTES_MAX).map_err(cannot_read)?;
     let types = catalog::from_file(&bytes).map_err(|error| match error {
         CatalogError::Content { place: field, problem } => {
             Diagnostic::new(format!("instance types: {problem}"))
