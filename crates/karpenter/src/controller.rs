@@ -184,7 +184,7 @@ async fn run_as_leader(
         "" => &config.default_namespace,
         named => named,
     };
-    let identity = lease_identity(context);
+    let identity = lease_identity(context)?;
     let lease = LeaderElectionConfig::new(namespace, &name, identity);
     let rng = context.rng.fork("leader");
     let mut leader = LeaderElector::new(lease, client, context.clock.clone(), rng);
@@ -398,9 +398,9 @@ fn check_lease(options: &Options, is_pod: bool) -> Result<(), Failure> {
 }
 
 /// Returns the identity of this process in the lease.
-fn lease_identity(context: &Context) -> String {
-    let host = environment::variable("HOSTNAME").unwrap_or_else(|| "karpenter".to_owned());
-    format!("{host}_{:032x}", context.rng.fork("identity").u128())
+fn lease_identity(context: &Context) -> anyhow::Result<String> {
+    let host = environment::text("HOSTNAME")?.unwrap_or_else(|| "karpenter".to_owned());
+    Ok(format!("{host}_{:032x}", context.rng.fork("identity").u128()))
 }
 
 #[cfg(test)]

@@ -1,9 +1,23 @@
 //! The environment of the process: read here and nowhere else, so that options are parsed in one
 //! place and tests pass their own.
 
-/// The value of a variable. Set to the empty text is set; text that is not Unicode counts as
-/// unset.
-#[expect(clippy::disallowed_methods, reason = "this is the wrapper")]
-pub(crate) fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+use std::ffi::OsString;
+
+use crate::diagnostic::Diagnostic;
+
+/// Returns the value of a variable. Set to the empty text is set.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+/// Returns the text of a variable; an error if it is set to something else.
+pub(crate) fn text(name: &str) -> Result<Option<String>, Box<Diagnostic>> {
+    let text = variable(name).map(OsString::into_string).transpose();
+    text.map_err(|_| not_utf8_diagnostic(name).into())
+}
+
+/// Returns the diagnostic of a variable that is set to something else than text.
+pub(crate) fn not_utf8_diagnostic(name: &str) -> Diagnostic {
+    Diagnostic::new(format!("the environment variable {name} is not valid UTF-8"))
+        .fix(format!("set {name} to text, or unset it"))
 }

@@ -24,6 +24,7 @@ pub(crate) struct ClusterConfigError {
 }
 
 const FIX_NOT_SET: &str = "set KUBECONFIG, or run in a pod with a service account";
+const FIX_NOT_UTF8: &str = "set KUBECONFIG to the path of a kubeconfig, or unset it";
 const FIX_UNREADABLE: &str = "let KUBECONFIG name a file that can be read";
 const FIX_INVALID: &str = "mend the file, or let KUBECONFIG name another";
 
@@ -47,9 +48,14 @@ pub(crate) async fn load_config(
     context: Option<&str>,
 ) -> Result<Config, Box<ClusterConfigError>> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
-    let named = match file {
-        Some(path) => vec![path.to_owned()],
-        None => kubeconfig_paths(environment::variable("KUBECONFIG").as_deref()),
+    let named = if let Some(path) = file {
+        vec![path.to_owned()]
+    } else {
+        let variable = environment::text("KUBECONFIG").map_err(|diagnostic| {
+            let (location, found) = (Location::default(), diagnostic.problem());
+            ClusterConfigError { location, found, fix: FIX_NOT_UTF8 }
+        })?;
+        kubeconfig_paths(variable.as_deref())
     };
     let read = match read_files(&named) {
         Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
@@ -108,7 +114,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
 /// Decodes UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it.
 fn decode_text(bytes: Vec<u8>) -> io::Result<String> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
-        let units = bytes.chunks(2).map(|pair| pair.try_into().map(unit).unwrap_or(0xfffd));
+        let units = bytes.chunks(2).map(|pair| pair.try_into().map_or(0xfffd, unit));
         String::from_utf16(&units.collect::<Vec<_>>()).ok()
     };
     let text = match bytes.as_slice() {
@@ -126,7 +132,7 @@ fn resolve_paths(config: &mut Kubeconfig, folder: &Path) {
         if let Some(relative) = path.as_mut().filter(|path| Path::new(path).is_relative())
             && let Some(resolved) = folder.join(&*relative).to_str()
         {
-            *relative = resolved.to_owned();
+            resolved.clone_into(relative);
         }
     };
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
@@ -180,8 +186,8 @@ fn config_error(error: &KubeconfigError, named: &[PathBuf]) -> ClusterConfigErro
                 let number = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
                 place = place.line(number(location.line())).column(number(location.column()));
             }
-            let text = UserMessageFormatter.format_message(cause.without_snippet());
-            (place, text.into_owned())
+            let text = || UserMessageFormatter.format_message(cause.without_snippet()).into_owned();
+            (place, yaml_limits::describe_excess(cause).unwrap_or_else(text))
         }
         KubeconfigError::FindPath => {
             (all(), "KUBECONFIG is not set, and there is no home directory".to_owned())
@@ -253,7 +259,10 @@ mod tests {
         let diagnostic =
             load_error(Some(&format!("x: [{anchors}]\nl: &l {long}\ny: [{aliases}]\n")));
         assert!(diagnostic.contains("\n where: CONFIG:3:"), "{diagnostic}");
-        assert!(diagnostic.contains("budget"), "{diagnostic}");
+        assert!(
+            diagnostic.contains("its aliases stand for more than 16 MiB of text"),
+            "{diagnostic}"
+        );
     }
 
     #[test]

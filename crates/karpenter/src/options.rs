@@ -5,6 +5,7 @@
 //! become clap's arguments, and problems become diagnostics.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 
 use karpenter_core::id::PodId;
 use karpenter_core::pod::SpreadConstraint;
@@ -17,6 +18,7 @@ use karpenter_operator::options::{
 pub(crate) use karpenter_operator::options::Gate;
 
 use crate::diagnostic::Diagnostic;
+use crate::environment;
 
 /// Flags as they were given.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -72,7 +74,7 @@ impl DecisionArgs {
     /// whatever the environment sets.
     pub(crate) fn resolve(
         &self,
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<DecisionOptions, Box<Diagnostic>> {
         let flags = [
             ("preference-policy", &self.preference_policy),
@@ -119,7 +121,7 @@ impl DecisionArgs {
 /// controller on a real cluster do not apply to a demo; the search is read so that users can
 /// compare searches.
 pub(crate) fn demo_options(
-    environment: impl Fn(&str) -> Option<String>,
+    environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Options, Box<Diagnostic>> {
     let mut definitions = definitions();
     definitions.retain(|definition| definition.flag == "consolidation-search");
@@ -175,6 +177,7 @@ fn option_diagnostic(error: &OptionsError) -> Box<Diagnostic> {
                     .fix("write pairs such as NodeOverlay=true,CapacityBuffer=true"),
             }
         }
+        OptionsError::NotUtf8 { variable } => environment::not_utf8_diagnostic(variable),
         other => Diagnostic::new(other.to_string()),
     };
     diagnostic.into()

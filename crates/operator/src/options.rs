@@ -5,6 +5,7 @@
 //! the values as plain data. Providers read their own options from the same [`ResolvedOptions`].
 //! The environment is an argument: nothing here reads the process environment.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -123,7 +124,7 @@ impl Options {
     /// given.
     pub fn parse(
         arguments: &[String],
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<ParsedCommandLine, OptionsError> {
         Self::parse_with(&definitions(), arguments, environment)
     }
@@ -132,7 +133,7 @@ impl Options {
     pub fn parse_with(
         definitions: &[OptionDefinition],
         arguments: &[String],
-        environment: impl Fn(&str) -> Option<String>,
+        environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<ParsedCommandLine, OptionsError> {
         let resolved = flags::resolve(definitions, arguments, environment)?;
         if resolved.is_help_requested {

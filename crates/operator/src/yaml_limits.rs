@@ -3,7 +3,8 @@
 //! An alias costs three bytes of text and stands for everything below its anchor, so a file of 1 MB
 //! can stand for many GB. The parser counts values and text while it expands aliases.
 
-use serde_saphyr::Options;
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Options};
 
 /// Values that aliases may stand for: enough for people, not for a bomb.
 pub const ALIASED_VALUES_MAX: usize = 200_000;
@@ -20,6 +21,22 @@ pub fn parser_options(text: &str) -> Options {
             max_recorded_anchor_bytes: text_bytes_max,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_VALUES_MAX },
+    }
+}
+
+/// Returns what a text stands for beyond the limits; None for other errors.
+pub fn describe_excess(error: &Error) -> Option<String> {
+    let mib = ALIASED_TEXT_BYTES_MAX >> 20;
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => describe_excess(error),
+        Error::AliasReplayLimitExceeded { .. } => {
+            Some(format!("its aliases stand for more than {ALIASED_VALUES_MAX} values"))
+        }
+        Error::Budget { breach: BudgetBreach::ScalarBytes { .. }, .. } => {
+            Some(format!("its aliases stand for more than {mib} MiB of text"))
+        }
+        Error::Budget { .. } => Some("it has too many or too deeply nested values".to_owned()),
+        _ => None,
     }
 }
 
@@ -47,6 +64,7 @@ mod tests {
         };
         assert_eq!(parse(&aliased_text(100)).unwrap()["all"].as_array().unwrap().len(), 100);
         let error = parse(&aliased_text(200)).unwrap_err();
-        assert!(matches!(error.without_snippet(), serde_saphyr::Error::Budget { .. }), "{error}");
+        let found = describe_excess(&error);
+        assert_eq!(found.as_deref(), Some("its aliases stand for more than 16 MiB of text"));
     }
 }

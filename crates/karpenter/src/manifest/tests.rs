@@ -105,7 +105,7 @@ fn fields_are_located_by_line() {
 fn aliased_document(name: &str, values: &str, copies: usize) -> String {
     let aliases = vec!["*a"; copies].join(",");
     // The parser refuses 100 aliases of one anchor.
-    let anchors: Vec<_> = (0..copies / 10 + 1).map(|n| format!("&b{n} x")).collect();
+    let anchors: Vec<_> = (0..=copies / 10).map(|n| format!("&b{n} x")).collect();
     format!(
         "apiVersion: v1\nkind: X\nmetadata: {{name: {name}}}\nanchors: [{}]\na: &a {values}\nb: [{aliases}]\n",
         anchors.join(",")

@@ -15,7 +15,7 @@ fn args(flags: &[&str]) -> DecisionArgs {
 #[track_caller]
 fn resolve(flags: &[&str], environment: &[(&str, &str)]) -> Result<DecisionOptions, String> {
     let variable = |name: &str| {
-        environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
     };
     args(flags).resolve(variable).map_err(|diagnostic| diagnostic.to_string())
 }
@@ -138,7 +138,7 @@ fn unreadable_variables_give_a_warning() {
 fn a_demo_reads_only_the_consolidation_search_variable() {
     let of = |variables: &[(&str, &str)]| {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        let options = demo_options(|name| find(name).map(|(_, value)| (*value).to_owned()));
+        let options = demo_options(|name| find(name).map(|(_, value)| (*value).into()));
         options.map_err(|diagnostic| diagnostic.to_string())
     };
     assert_eq!(of(&[]), Ok(Options::default()));

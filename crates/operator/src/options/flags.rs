@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
@@ -142,6 +143,12 @@ pub enum OptionsError {
         /// Its value.
         text: String,
     },
+    /// An environment variable that is not text.
+    #[error("the environment variable {variable} is not valid UTF-8")]
+    NotUtf8 {
+        /// The variable.
+        variable: &'static str,
+    },
     /// A value that is not allowed.
     #[error("invalid {env} {:?}{}: {problem}", given.text, match &given.from { ValueSource::Flag(name) => format!(" of --{name}"), _ => String::new() })]
     Invalid {
@@ -184,7 +191,7 @@ impl OptionValue {
 pub fn resolve(
     definitions: &[OptionDefinition],
     arguments: &[String],
-    environment: impl Fn(&str) -> Option<String>,
+    environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<ResolvedOptions, OptionsError> {
     let (flags, rest, wants_help) = parse_arguments(definitions, arguments)?;
     resolve_flags(definitions, flags, environment).map(|resolved| ResolvedOptions {
@@ -198,24 +205,27 @@ pub fn resolve(
 pub fn resolve_flags(
     definitions: &[OptionDefinition],
     mut flags: BTreeMap<&'static str, String>,
-    environment: impl Fn(&str) -> Option<String>,
+    environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<ResolvedOptions, OptionsError> {
     let (mut values, mut ignored) = (BTreeMap::new(), Vec::new());
     for definition in definitions {
         let OptionDefinition { flag, env, default, kind, .. } = definition;
+        let not_utf8 = |_| OptionsError::NotUtf8 { variable: env };
         let (text, from) = match flags.remove(flag) {
             Some(text) => (text, ValueSource::Flag(flag)),
-            None => match environment(env) {
-                Some(text) if kind.is_valid_in_environment(&text) => {
-                    (text, ValueSource::Environment(env))
+            None => {
+                match environment(env).map(OsString::into_string).transpose().map_err(not_utf8)? {
+                    Some(text) if kind.is_valid_in_environment(&text) => {
+                        (text, ValueSource::Environment(env))
+                    }
+                    unreadable => {
+                        // Charts set what they have no value for to the empty text.
+                        let reportable = unreadable.filter(|text| !text.is_empty());
+                        ignored.extend(reportable.map(|text| definition.to_ignored_variable(text)));
+                        (default.clone(), ValueSource::Default)
+                    }
                 }
-                unreadable => {
-                    // Charts set what they have no value for to the empty text.
-                    let reportable = unreadable.filter(|text| !text.is_empty());
-                    ignored.extend(reportable.map(|text| definition.to_ignored_variable(text)));
-                    (default.clone(), ValueSource::Default)
-                }
-            },
+            }
         };
         let given = OptionValue { text, from, env };
         definition.check(&given)?;

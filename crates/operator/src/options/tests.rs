@@ -2,8 +2,17 @@
 
 use super::*;
 
-fn environment<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-    |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+fn environment<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+    |name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+}
+
+#[test]
+fn a_variable_that_is_not_utf8_is_an_error_unless_its_flag_is_given() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let not_text = |name: &str| (name == "LOG_LEVEL").then(|| OsString::from_vec(vec![0xff]));
+    let error = Options::parse(&[], not_text).unwrap_err();
+    assert_eq!(error.to_string(), "the environment variable LOG_LEVEL is not valid UTF-8");
+    assert!(Options::parse(&["--log-level=debug".to_owned()], not_text).is_ok());
 }
 
 fn parsed(arguments: &[&str], set: &[(&str, &str)]) -> Result<(Options, Vec<String>), String> {
