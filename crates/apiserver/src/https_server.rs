@@ -1,13 +1,11 @@
 //! The HTTPS server serves the API over TCP on loopback, for kubectl. It creates a certificate
-//! authority and a bearer token at the start, and writes both into a kubeconfig that only its owner
-//! may read.
+//! authority and a bearer token at the start, which its owner hands to clients.
 //!
 //! HTTPS, because kubectl does not send tokens over plain HTTP.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,8 +58,6 @@ pub enum ServeError {
     Certificate(#[from] rcgen::Error),
     #[error("using the certificate: {0}")]
     Tls(#[from] rustls::Error),
-    #[error("writing {path}: {source}")]
-    Kubeconfig { path: String, source: io::Error },
 }
 
 /// An API that listens. [`Server::run`] answers; dropping that ends all connections.
@@ -110,30 +106,14 @@ impl Server {
         format!("https://{}", self.address)
     }
 
-    /// Writes a kubeconfig for an administrator, readable only by the user that runs the server.
-    pub fn write_kubeconfig(&self, path: &Path, cluster: &str) -> Result<(), ServeError> {
-        use base64::Engine as _;
-        use std::io::Write as _;
-        use std::os::unix::fs::OpenOptionsExt as _;
+    /// Returns the certificate authority that clients have to trust, as PEM.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
 
-        let ca = base64::engine::general_purpose::STANDARD.encode(&self.ca_pem);
-        let (url, token) = (self.url(), &self.token);
-        let text = format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: {cluster}\n\
-             clusters:\n- name: {cluster}\n  cluster:\n    server: {url}\n    certificate-authority-data: {ca}\n\
-             users:\n- name: admin\n  user:\n    token: {token}\n\
-             contexts:\n- name: {cluster}\n  context:\n    cluster: {cluster}\n    user: admin\n"
-        );
-        let failed = |source| ServeError::Kubeconfig { path: path.display().to_string(), source };
-        // A file that is there keeps its mode when it is opened, so it goes first.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true).mode(0o600);
-        let mut file = options.open(path).map_err(failed)?;
-        file.write_all(text.as_bytes()).map_err(failed)
+    /// Returns the bearer token of an administrator.
+    pub fn token(&self) -> &str {
+        &self.token
     }
 
     /// Answers clients until it is dropped.

@@ -8,16 +8,18 @@
 //!               └─▶ Server (HTTPS on loopback) ─▶ kubectl
 //! ```
 
+mod kubeconfig;
 mod log;
 mod pacer;
 mod result;
 mod screen;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base64::Engine as _;
 use jiff::Timestamp;
 use karpenter_apiserver::Server;
 use karpenter_operator::clock::{Clock, TokioClock};
@@ -28,6 +30,7 @@ use karpenter_sim::view::{self, Prices, View};
 use karpenter_sim::world::{World, controllers};
 use tokio::sync::watch;
 
+use self::kubeconfig::{DemoCluster, KubeconfigFile};
 use self::pacer::Pacer;
 use self::result::DemoResult;
 use self::screen::{LineRenderer, Renderer, ScreenRenderer};
@@ -40,7 +43,8 @@ pub(crate) struct Settings {
     pub(crate) speed: Speed,
     pub(crate) seed: u64,
     pub(crate) exit_when_done: bool,
-    pub(crate) kubeconfig: PathBuf,
+    /// None for a new file in the directory for temporary files.
+    pub(crate) kubeconfig: Option<PathBuf>,
     pub(crate) port: u16,
     /// What the controllers are started with.
     pub(crate) options: Options,
@@ -124,16 +128,23 @@ async fn run_demo(
     play::load(&world, scenario).await.map_err(|error| play_error_diagnostic(source, &error))?;
     // What it took to get here is not part of the scenario.
     world.start = clock.now();
+    // Before the kubeconfig is written: a signal must not end the process before it is removed.
+    let stopped = stop_signal();
     let kubeconfig = serve_api(&world, settings).await?;
-    let mut show: Box<dyn Renderer> = if console::Term::stdout().is_term()
-        && settings.speed != Speed::Max
-    {
-        Box::new(ScreenRenderer::new(scenario, kubeconfig.as_ref().map(|file| file.path.clone())))
-    } else {
-        Box::new(LineRenderer::default())
-    };
+    let mut show: Box<dyn Renderer> =
+        if console::Term::stdout().is_term() && settings.speed != Speed::Max {
+            Box::new(ScreenRenderer::new(
+                scenario,
+                kubeconfig.as_ref().map(|file| file.path().to_owned()),
+            ))
+        } else {
+            Box::new(LineRenderer::default())
+        };
     if let Some(file) = &kubeconfig {
-        print_to_stderr(&format!("kubectl --kubeconfig {} get nodes,pods -w", file.path.display()));
+        print_to_stderr(&format!(
+            "kubectl --kubeconfig {} get nodes,pods -w",
+            file.path().display()
+        ));
     }
 
     let timeline = Timeline::new(world.start);
@@ -151,7 +162,7 @@ async fn run_demo(
     };
     let script = Playback { scenario, source, settings, pacer: pacer.as_ref() };
     let ending = Box::pin(play_scenario(&world, script, &timeline, views.clone()));
-    let shown = show_until_end(ending, &mut *show, &timeline, views, &clock, script);
+    let shown = show_until_end(ending, stopped, &mut *show, &timeline, views, &clock, script);
     let shown = match &pacer {
         None => shown.await,
         Some(pacer) => tokio::select! {
@@ -190,50 +201,14 @@ async fn serve_api(world: &World, settings: &Settings) -> Result<Option<Kubeconf
             .found(error.to_string())
             .fix("use another --port, or none for one that is free")
     })?;
-    let path = settings.kubeconfig.clone();
-    check_kubeconfig_path(&path)?;
-    server.write_kubeconfig(&path, CLUSTER_NAME).map_err(|error| {
-        Diagnostic::new("cannot write the kubeconfig")
-            .found(error.to_string())
-            .fix("name another file with --kubeconfig")
-    })?;
+    let cluster = DemoCluster {
+        url: server.url(),
+        ca_data: base64::engine::general_purpose::STANDARD.encode(server.ca_pem()),
+        token: server.token().to_owned(),
+    };
+    let file = KubeconfigFile::write(settings.kubeconfig.as_deref(), cluster)?;
     world.tasks.spawn("serve", server.run());
-    let text = std::fs::read_to_string(&path).map_err(anyhow::Error::from)?;
-    Ok(Some(KubeconfigFile { path, text }))
-}
-
-/// The kubeconfig is of no use after the demo, and its token need not lie around.
-#[derive(Debug)]
-struct KubeconfigFile {
-    path: PathBuf,
-    /// The text that we wrote; a file with another text is not ours to remove.
-    text: String,
-}
-
-/// The name of the cluster, context and kubeconfig.
-const CLUSTER_NAME: &str = "karpenter-demo";
-
-/// Fails if the path holds another file, such as a real cluster's kubeconfig.
-fn check_kubeconfig_path(path: &Path) -> Result<(), Failure> {
-    let is_ours = |text: &str| text.contains(&format!("current-context: {CLUSTER_NAME}\n"));
-    match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Ok(text) if is_ours(&text) => Ok(()),
-        _ => {
-            Err(Diagnostic::new("will not write the kubeconfig over a file that is not of a demo")
-                .at(Location::file(path.display().to_string()))
-                .fix("name another file with --kubeconfig, or remove this one")
-                .into())
-        }
-    }
-}
-
-impl Drop for KubeconfigFile {
-    fn drop(&mut self) {
-        if std::fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
-            let _gone_already = std::fs::remove_file(&self.path);
-        }
-    }
+    Ok(Some(file))
 }
 
 async fn play_scenario(
@@ -268,6 +243,7 @@ async fn play_scenario(
 /// Shows the world until it settles, fails or is stopped.
 async fn show_until_end(
     mut ending: std::pin::Pin<Box<impl Future<Output = Result<Option<DemoResult>, Failure>>>>,
+    stopped: impl Future<Output = ()>,
     show: &mut dyn Renderer,
     timeline: &Timeline,
     mut views: watch::Receiver<View>,
@@ -280,7 +256,7 @@ async fn show_until_end(
         shown += entries.len();
         show.render(&View { now: clock.now(), ..view }, &entries)
     };
-    let mut stopped = std::pin::pin!(stop_signal());
+    let mut stopped = std::pin::pin!(stopped);
     let ended = loop {
         let view = views.borrow_and_update().clone();
         frame(show, view)?;
@@ -306,17 +282,20 @@ async fn show_until_end(
     })
 }
 
-/// Waits for Ctrl-C, `kill`, or the end of the terminal.
-async fn stop_signal() {
+/// Returns a future that waits for Ctrl-C, `kill`, or the end of the terminal. From the call on, none
+/// of them ends the process.
+fn stop_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let signals = kinds.into_iter().filter_map(|kind| signal(kind).ok());
     let waits = signals.map(|mut signal| Box::pin(async move { signal.recv().await }));
     let waits: Vec<_> = waits.collect();
-    if waits.is_empty() {
-        std::future::pending::<()>().await;
+    async move {
+        if waits.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        futures_util::future::select_all(waits).await;
     }
-    futures_util::future::select_all(waits).await;
 }
 
 /// Waits until the next frame may differ.

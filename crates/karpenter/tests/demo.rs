@@ -1,6 +1,7 @@
 //! Tests of `karpenter demo`, the first command of the README: a cluster in this process.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Output, Stdio};
 
 fn run_demo(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_karpenter")).arg("demo").args(args).output().expect("starts")
@@ -230,6 +231,53 @@ fn unreadable_scenario_files_are_rejected() {
             "\n   fix: name a YAML file that can be read, or leave --scenario out for the tour";
         assert!(complaint.contains(fix), "{complaint}");
     }
+}
+
+#[test]
+fn a_demo_leaves_a_kubeconfig_with_other_clusters_as_it_was() {
+    const OTHERS: &str = "\
+# clusters of the team
+apiVersion: v1
+kind: Config
+clusters:
+- {name: production, cluster: {server: https://production.example.com}}
+contexts: []
+users:
+- name: admin # of production
+  user: {token: secret}
+current-context: production
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let (config, scenario) = (folder.path().join("config"), folder.path().join("scenario.yaml"));
+    std::fs::write(&config, OTHERS).expect("written");
+    std::fs::write(&scenario, "name: nothing happens").expect("written");
+    let mut demo = Command::new(env!("CARGO_BIN_EXE_karpenter"))
+        .arg("demo")
+        .args([std::ffi::OsStr::new("--scenario"), scenario.as_os_str()])
+        .args([std::ffi::OsStr::new("--kubeconfig"), config.as_os_str()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    let mut stderr = BufReader::new(demo.stderr.take().expect("is piped"));
+    stderr.read_line(&mut line).expect("is text");
+    assert!(line.starts_with("kubectl --kubeconfig "), "{line}");
+    let during = std::fs::read_to_string(&config).expect("is there");
+    for part in [
+        "# clusters of the team\n",
+        "- name: admin # of production\n",
+        "- name: karpenter-demo\n",
+        "current-context: karpenter-demo\n",
+        "https://production.example.com",
+        "https://127.0.0.1:",
+    ] {
+        assert!(during.contains(part), "{part:?} is missing in\n{during}");
+    }
+    let kill = Command::new("kill").arg(demo.id().to_string()).status().expect("starts");
+    assert!(kill.success() && demo.wait().expect("ends").success());
+    assert_eq!(std::fs::read_to_string(&config).expect("is there"), OTHERS);
+    assert_eq!(std::fs::read_dir(folder.path()).expect("is there").count(), 2);
 }
 
 #[test]

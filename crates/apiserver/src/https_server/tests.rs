@@ -1,7 +1,5 @@
 //! Tests of misbehaving clients, over real sockets on loopback.
 
-use std::os::unix::fs::PermissionsExt as _;
-
 use http::StatusCode;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -170,37 +168,6 @@ async fn the_server_accepts_only_https_on_loopback() {
     // It may end with a reset: what counts is what came before.
     let _ = stream.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"), "{}", String::from_utf8_lossy(&answer));
-}
-
-#[tokio::test]
-async fn kubeconfig_files_are_readable_by_their_owner_only() {
-    let api = Api::new(Arc::new(TestEnvironment::new()));
-    let server = Server::listen(&api, 0).await.unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mode = |path: &Path| {
-        let metadata = std::fs::symlink_metadata(path).unwrap();
-        (metadata.is_file(), metadata.permissions().mode() & 0o777)
-    };
-
-    let new = folder.path().join("new");
-    server.write_kubeconfig(&new, "demo").unwrap();
-    assert_eq!(mode(&new), (true, 0o600));
-
-    let old = folder.path().join("old");
-    std::fs::write(&old, "for all to read").unwrap();
-    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o644)).unwrap();
-    server.write_kubeconfig(&old, "demo").unwrap();
-    assert_eq!(mode(&old), (true, 0o600));
-
-    let (link, target) = (folder.path().join("link"), folder.path().join("target"));
-    std::fs::write(&target, "untouched").unwrap();
-    std::os::unix::fs::symlink(&target, &link).unwrap();
-    server.write_kubeconfig(&link, "demo").unwrap();
-    assert_eq!(mode(&link), (true, 0o600));
-    assert_eq!(std::fs::read_to_string(&target).unwrap(), "untouched");
-
-    let error = server.write_kubeconfig(folder.path(), "demo").unwrap_err();
-    assert!(matches!(error, ServeError::Kubeconfig { .. }), "{error}");
 }
 
 #[tokio::test]

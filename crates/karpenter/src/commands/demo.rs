@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// pending or a NodeClaim leaks
     #[arg(long)]
     exit_when_done: bool,
-    /// Where to write the kubeconfig [default: a new file in the directory for temporary
-    /// files]
+    /// The kubeconfig that the demo is added to, and removed from at the end [default: a new file in
+    /// the directory for temporary files]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The port of the API on 127.0.0.1 [default: one that is free]
@@ -69,14 +69,11 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
         Some(path) => (read_scenario(path)?, path.display().to_string()),
     };
     let scenario = Scenario::parse(&text).map_err(|error| scenario_diagnostic(&file, error))?;
-    // Two demos at once have a file each.
-    let name = format!("karpenter-demo-{}.kubeconfig", std::process::id());
-    let default = || std::env::temp_dir().join(name);
     let settings = Settings {
         speed: args.speed,
         seed: args.seed,
         exit_when_done: args.exit_when_done || args.speed == Speed::Max,
-        kubeconfig: args.kubeconfig.clone().unwrap_or_else(default),
+        kubeconfig: args.kubeconfig.clone(),
         port: args.port.unwrap_or_default(),
         options: options::demo_options(environment::variable).map_err(Failure::Usage)?,
     };
