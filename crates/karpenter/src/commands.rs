@@ -10,10 +10,13 @@ mod demo;
 mod plan;
 mod reference;
 
+use std::fs;
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rustix::fs::OFlags;
 
 use crate::diagnostic::Diagnostic;
 
@@ -98,14 +101,78 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
     }
 }
 
+/// Parses the command line. Without a command to run it prints help, the version or a usage error,
+/// and returns the exit code.
+pub(crate) fn parse_command_line() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        // Usage errors go to stderr.
+        let usage = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(1));
+        if error.use_stderr() {
+            let _ = error.print();
+            return usage;
+        }
+        let print = || {
+            check_stdout_is_open()?;
+            error.print()?;
+            io::stdout().flush()
+        };
+        match print() {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                print_to_stderr(&stdout_diagnostic(&error).to_string());
+                ExitCode::from(1)
+            }
+            _ => usage,
+        }
+    })
+}
+
 /// Writes data to stdout. The reader may have enough of it at any time.
 pub(crate) fn print(data: &str) -> Result<(), Failure> {
+    write_to_stdout(data).map(|_| ())
+}
+
+/// Writes data to stdout. Returns whether its reader still reads.
+pub(crate) fn write_to_stdout(data: &str) -> Result<bool, Failure> {
+    if data.is_empty() {
+        return Ok(true);
+    }
     let mut out = io::stdout().lock();
-    match out.write_all(data.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Diagnostic::new("cannot write to stdout").found(error.to_string()).into())
-        }
-        _ => Ok(()),
+    let written = check_stdout_is_open()
+        .and_then(|()| out.write_all(data.as_bytes()))
+        .and_then(|()| out.flush());
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(stdout_diagnostic(&error).into()),
+    }
+}
+
+fn stdout_diagnostic(error: &io::Error) -> Diagnostic {
+    Diagnostic::new("cannot write to stdout")
+        .found(error.to_string())
+        .fix("redirect stdout to a file or a pipe; `> /dev/null` discards it")
+}
+
+/// Fails if stdout is closed or open for reading only: the standard library takes writes to both
+/// for success.
+///
+/// At the start of a process the standard library opens `/dev/null` for reading and writing in the
+/// place of a closed stdout (`>&-`). It looks like that if a parent process has opened it so
+/// (Python's `subprocess.DEVNULL` does, `> /dev/null` does not): without unsafe code nothing runs
+/// early enough to distinguish the two.
+fn check_stdout_is_open() -> io::Result<()> {
+    let stdout = io::stdout();
+    let mode = rustix::fs::fcntl_getfl(&stdout)? & OFlags::RWMODE;
+    let is_null = || -> io::Result<bool> {
+        let null = fs::metadata("/dev/null")?.rdev();
+        Ok(rustix::fs::fstat(&stdout)?.st_rdev == null)
+    };
+    if mode == OFlags::RDONLY {
+        Err(io::Error::other("it is not open for writing"))
+    } else if mode == OFlags::RDWR && is_null().unwrap_or(false) {
+        Err(io::Error::other("it is closed"))
+    } else {
+        Ok(())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use console::{Style, Term};
@@ -11,7 +10,7 @@ use karpenter_sim::timeline::{Entry, Subject};
 use karpenter_sim::view::{NodeState, NodeView, PodState, View, WorkloadView};
 
 use super::result::DemoResult;
-use crate::commands::{Failure, count_noun, print};
+use crate::commands::{Failure, count_noun, print, write_to_stdout};
 
 /// Hours in a month, as clouds count them.
 const HOURS_PER_MONTH: f64 = 730.0;
@@ -41,15 +40,8 @@ impl Renderer for LineRenderer {
     fn render(&mut self, _: &View, entries: &[Entry]) -> Result<(), Failure> {
         let text =
             entries.iter().fold(String::new(), |text, entry| text + &entry.to_string() + "\n");
-        let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.is_closed = true;
-                Ok(())
-            }
-            Err(error) => Err(anyhow::Error::from(error).into()),
-        }
+        self.is_closed |= !write_to_stdout(&text)?;
+        Ok(())
     }
 
     fn is_closed(&self) -> bool {
