@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(crate) use self::bootstrap::create_cluster_defaults;
+pub(crate) use self::bootstrap::{cluster_default_objects, create_cluster_defaults};
 #[cfg(test)]
 pub(crate) use self::custom_resource_definitions::served_versions;
 pub(crate) use self::event_ttl::{EventTtlQueue, expire_events};

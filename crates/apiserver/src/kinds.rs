@@ -18,6 +18,7 @@ mod dynamic_resources;
 mod event;
 mod field_errors;
 mod json_access;
+mod manifest;
 mod node;
 mod pod;
 mod pod_spec;
@@ -45,6 +46,7 @@ use crate::status::StatusError;
 use crate::type_model::{TypeId, Types};
 
 pub use self::event::{convert_event, selectable_event_fields};
+pub use self::manifest::{ManifestKind, system_priority_classes};
 pub use self::resource_list::built_in_resources;
 pub use self::warnings::warnings;
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use self::decode::{decode, encode, zero_value};
+pub use self::decode::{check, decode, encode, zero_value};
 pub(crate) use self::go_types::{GoField, GoType, OmitRule};
 pub(crate) use self::protobuf::{BYTES, WireReader, from_protobuf, utf8_lossy};
 pub(crate) use self::quantity::Quantity;

@@ -21,7 +21,7 @@ pub(crate) fn create_cluster_defaults(state: &mut State) {
 
 /// Returns the namespaces, priority classes and the service of a new cluster. Each comes with its
 /// group and plural, and the order is one in which they can be created.
-fn cluster_default_objects() -> Vec<(&'static str, &'static str, Value)> {
+pub(crate) fn cluster_default_objects() -> Vec<(&'static str, &'static str, Value)> {
     let namespace = |name: &str| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         ("", "namespaces", object)

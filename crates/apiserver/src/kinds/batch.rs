@@ -11,6 +11,7 @@ pub(super) static JOB: BuiltInKind = BuiltInKind {
     status_policy: StatusPolicy::Subresource,
     generation_policy: GenerationPolicy::OnSpecChange,
     prepare_for_create: generate_job_selector,
+    admit_manifest: |job, _| remove_label_placeholders(job),
     prepare_for_update: |job, _| remove_label_placeholders(job),
     validate: validation::validate_job,
     validate_update: validation::validate_job_update,

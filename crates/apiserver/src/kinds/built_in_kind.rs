@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::json_access::{coerce_to_object, copy_field, ensure_object};
-use super::{AdmissionContext, ResourceStrategy, defaults, types};
+use super::{AdmissionContext, ObjectReader, ResourceStrategy, defaults, types};
 use crate::admission::{FieldError, names};
 use crate::status::StatusError;
 use crate::type_model::{self, Type};
@@ -24,6 +24,8 @@ pub(super) struct BuiltInKind {
     pub(super) prepare_for_update: fn(&mut Value, &Value),
     pub(super) prepare_for_status_update: fn(&mut Value, &Value),
     pub(super) admit_create: fn(&mut Value, AdmissionContext<'_>) -> Result<(), StatusError>,
+    /// What admission adds to an object of a manifest; it rejects nothing and may run again.
+    pub(super) admit_manifest: fn(&mut Value, &dyn ObjectReader),
     pub(super) admit_update:
         fn(&mut Value, &Value, AdmissionContext<'_>) -> Result<(), StatusError>,
     pub(super) admit_status_update: fn(&mut Value, &Value, AdmissionContext<'_>),
@@ -68,6 +70,7 @@ pub(super) const BASE_KIND: BuiltInKind = BuiltInKind {
     prepare_for_update: |_, _| {},
     prepare_for_status_update: |_, _| {},
     admit_create: |_, _| Ok(()),
+    admit_manifest: |_, _| {},
     admit_update: |_, _, _| Ok(()),
     admit_status_update: |_, _, _| {},
     validate: |_| Vec::new(),

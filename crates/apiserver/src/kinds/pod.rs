@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use self::admission::{admit_create, admit_update};
+use self::admission::{admit_create, admit_manifest, admit_update};
 use self::resources::qos_class;
 pub(super) use self::resources::{container_requests, default_pod_resources};
 use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
@@ -23,6 +23,10 @@ pub(super) static POD: BuiltInKind = BuiltInKind {
     prepare_for_create: initialize_status,
     prepare_for_status_update: keep_status_fields,
     admit_create,
+    admit_manifest: |pod, objects| {
+        admit_manifest(pod, objects);
+        merge_label_keys_into_selectors(pod, SelectorMerge::UnlessPresent);
+    },
     admit_update: |pod, old, context| {
         admit_update(pod, old, context);
         Ok(())
@@ -57,11 +61,20 @@ fn initialize_status(pod: &mut Value) {
         let now = at(pod, "/metadata/creationTimestamp").clone();
         pod["status"]["conditions"][0]["lastTransitionTime"] = now;
     }
-    merge_label_keys_into_selectors(pod);
+    merge_label_keys_into_selectors(pod, SelectorMerge::Always);
+}
+
+/// Whether a selector gets a requirement that it has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SelectorMerge {
+    /// As in the API server, whose validation then rejects the pod.
+    Always,
+    /// The pod may have been read from an API server, which has merged its label keys.
+    UnlessPresent,
 }
 
 /// Merges the label keys of affinity terms and spread constraints into their selectors.
-fn merge_label_keys_into_selectors(pod: &mut Value) {
+fn merge_label_keys_into_selectors(pod: &mut Value, merge: SelectorMerge) {
     let labels = entries(pod, "/metadata/labels").clone();
     let spec = ensure_object(pod, "spec");
     if let Some(affinity) = spec.get_mut("affinity") {
@@ -78,8 +91,14 @@ fn merge_label_keys_into_selectors(pod: &mut Value) {
                         None => Some(term),
                     };
                     if let Some(term) = term {
-                        add_selector_requirements(term, "matchLabelKeys", "In", &labels);
-                        add_selector_requirements(term, "mismatchLabelKeys", "NotIn", &labels);
+                        add_selector_requirements(term, "matchLabelKeys", "In", &labels, merge);
+                        add_selector_requirements(
+                            term,
+                            "mismatchLabelKeys",
+                            "NotIn",
+                            &labels,
+                            merge,
+                        );
                     }
                 }
             }
@@ -87,7 +106,7 @@ fn merge_label_keys_into_selectors(pod: &mut Value) {
     }
     let constraints = spec.get_mut("topologySpreadConstraints").and_then(Value::as_array_mut);
     for constraint in constraints.into_iter().flatten() {
-        add_selector_requirements(constraint, "matchLabelKeys", "In", &labels);
+        add_selector_requirements(constraint, "matchLabelKeys", "In", &labels, merge);
     }
 }
 
@@ -96,13 +115,17 @@ fn add_selector_requirements(
     field: &str,
     operator: &str,
     labels: &Map<String, Value>,
+    merge: SelectorMerge,
 ) {
     let keys = list(term, &format!("/{field}")).to_vec();
     let Some(Value::Object(selector)) = term.get_mut("labelSelector") else { return };
     for key in keys.iter().filter_map(Value::as_str) {
         if let Some(value) = labels.get(key) {
-            ensure_list(selector, "matchExpressions")
-                .push(json!({"key": key, "operator": operator, "values": [value]}));
+            let requirement = json!({"key": key, "operator": operator, "values": [value]});
+            let requirements = ensure_list(selector, "matchExpressions");
+            if merge == SelectorMerge::Always || !requirements.contains(&requirement) {
+                requirements.push(requirement);
+            }
         }
     }
 }

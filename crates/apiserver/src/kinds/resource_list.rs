@@ -44,6 +44,13 @@ pub fn built_in_resources() -> (Types, Vec<Resource>) {
     (types, resources)
 }
 
+/// Returns the rules of the built-in kind that `apiVersion` and `kind` name.
+pub(super) fn find_built_in_kind(api_version: &str, kind: &str) -> Option<&'static BuiltInKind> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let named = |row: &&ResourceRow| version == "v1" && row.kind == kind && row.group == group;
+    ROWS.iter().find(named).map(|row| row.built_in_kind)
+}
+
 const CORE: &str = "";
 const APPS: &str = "apps";
 const AUTHENTICATION: &str = "authentication.k8s.io";

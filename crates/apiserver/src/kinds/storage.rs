@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
 use super::json_access::{at, ensure_list, ensure_object, flag, has, text};
-use super::{AdmissionContext, validation};
+use super::{AdmissionContext, ObjectReader, validation};
 use crate::status::{StatusDetails, StatusError};
 use crate::type_model::Quantity;
 
@@ -33,9 +33,10 @@ pub(super) static PERSISTENT_VOLUME_CLAIM: BuiltInKind = BuiltInKind {
     status_policy: StatusPolicy::Subresource,
     admit_create: |claim, context| {
         add_protection_finalizer(claim, "kubernetes.io/pvc-protection");
-        set_default_storage_class(claim, context);
+        set_default_storage_class(claim, context.objects);
         Ok(())
     },
+    admit_manifest: set_default_storage_class,
     prepare_for_create: sync_data_sources,
     prepare_for_update: |claim, _| sync_data_sources(claim),
     admit_update: check_volume_expansion,
@@ -103,7 +104,7 @@ fn add_protection_finalizer(object: &mut Value, finalizer: &str) {
 /// Sets the default storage class of a claim that names none.
 ///
 /// It is the newest default class, or the first by name of those of equal age.
-fn set_default_storage_class(claim: &mut Value, context: AdmissionContext<'_>) {
+fn set_default_storage_class(claim: &mut Value, objects: &dyn ObjectReader) {
     const DEFAULT_CLASS_POINTERS: [&str; 2] = [
         "/metadata/annotations/storageclass.kubernetes.io~1is-default-class",
         "/metadata/annotations/storageclass.beta.kubernetes.io~1is-default-class",
@@ -112,7 +113,7 @@ fn set_default_storage_class(claim: &mut Value, context: AdmissionContext<'_>) {
     if has(claim, "/spec/storageClassName") || has(claim, CLASS_POINTER) {
         return;
     }
-    let classes = context.objects.list("storage.k8s.io", "storageclasses", "");
+    let classes = objects.list("storage.k8s.io", "storageclasses", "");
     let mut defaults: Vec<&Value> = classes
         .iter()
         .filter(|class| DEFAULT_CLASS_POINTERS.iter().any(|pointer| text(class, pointer) == "true"))

@@ -19,6 +19,13 @@ pub(super) use self::time::{unix_micros, unix_seconds};
 /// Reads an object: wrong types are an error, unknown fields are dropped and their paths
 /// returned, the rest becomes canonical.
 pub fn decode(types: &Types, root: TypeId, value: &mut Value) -> Result<Vec<String>, StatusError> {
+    let unknown = check(types, root, value)?;
+    encode(types, root, value);
+    Ok(unknown)
+}
+
+/// Returns the paths of the unknown fields of an object, or the error of a wrong type.
+pub fn check(types: &Types, root: TypeId, value: &Value) -> Result<Vec<String>, StatusError> {
     let mut check =
         DecodeCheck { types, unknown: Vec::new(), first_error: None, field_path: Vec::new() };
     let aborted = check.value(root, value, None, PathStack::Root).err();
@@ -32,9 +39,7 @@ pub fn decode(types: &Types, root: TypeId, value: &mut Value) -> Result<Vec<Stri
             format!("{kind} in version {version} cannot be handled as a {own}: {problem}");
         return Err(StatusError::bad_request(message));
     }
-    let unknown = check.unknown;
-    encode(types, root, value);
-    Ok(unknown)
+    Ok(check.unknown)
 }
 
 /// Brings an object into the form in which the API server would write it. What does not have the

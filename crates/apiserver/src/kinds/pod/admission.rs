@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::AdmissionContext;
 use super::super::json_access::{
     at, ensure_list, ensure_object, entries, flag, has, list, number, set_default, text,
 };
+use super::super::{AdmissionContext, ObjectReader};
 use crate::admission::go_text;
 use crate::environment::{Environment, generated_name_suffix};
 use crate::status::{StatusDetails, StatusError};
@@ -32,10 +32,21 @@ pub(super) fn admit_create(
         admit_service_account(pod, context)?;
     }
     admit_tolerations(pod);
-    admit_priority(pod, context)?;
-    admit_runtime_class(pod, context)?;
-    admit_topology(pod, context);
+    admit_priority(pod, context.objects)?;
+    admit_runtime_class(pod, context.objects)?;
+    admit_topology(pod, context.objects);
     Ok(())
+}
+
+/// Adds what admission adds to a pod of a manifest, without a service account.
+///
+/// A plugin that would reject the pod adds nothing: mostly the manifests lack the class that the
+/// pod names.
+pub(super) fn admit_manifest(pod: &mut Value, objects: &dyn ObjectReader) {
+    admit_tolerations(pod);
+    let _ = admit_priority(pod, objects);
+    let _ = admit_runtime_class(pod, objects);
+    admit_topology(pod, objects);
 }
 
 pub(super) fn admit_update(pod: &mut Value, old: &Value, context: AdmissionContext<'_>) {
@@ -46,7 +57,7 @@ pub(super) fn admit_update(pod: &mut Value, old: &Value, context: AdmissionConte
             ensure_object(pod, "spec").insert(name.to_owned(), value);
         }
     }
-    admit_topology(pod, context);
+    admit_topology(pod, context.objects);
 }
 
 fn admit_service_account(
@@ -151,17 +162,17 @@ fn admit_tolerations(pod: &mut Value) {
     }
 }
 
-fn admit_priority(pod: &mut Value, context: AdmissionContext<'_>) -> Result<(), StatusError> {
+fn admit_priority(pod: &mut Value, objects: &dyn ObjectReader) -> Result<(), StatusError> {
     const GROUP: &str = "scheduling.k8s.io";
     let name = text(pod, "/spec/priorityClassName").to_owned();
     let class = if name.is_empty() {
-        let classes = context.objects.list(GROUP, "priorityclasses", "");
+        let classes = objects.list(GROUP, "priorityclasses", "");
         classes
             .into_iter()
             .filter(|class| flag(class, "/globalDefault"))
             .min_by_key(|class| number(class, "/value"))
     } else {
-        let class = context.objects.get(GROUP, "priorityclasses", "", &name);
+        let class = objects.get(GROUP, "priorityclasses", "", &name);
         let why = || format!("no PriorityClass with name {name} was found");
         Some(class.ok_or_else(|| forbidden_pod(pod, &why()))?)
     };
@@ -201,11 +212,11 @@ fn admit_priority(pod: &mut Value, context: AdmissionContext<'_>) -> Result<(), 
     Ok(())
 }
 
-fn admit_runtime_class(pod: &mut Value, context: AdmissionContext<'_>) -> Result<(), StatusError> {
+fn admit_runtime_class(pod: &mut Value, objects: &dyn ObjectReader) -> Result<(), StatusError> {
     let class = match at(pod, "/spec/runtimeClassName").as_str() {
         None => None,
         Some(name) => {
-            let class = context.objects.get("node.k8s.io", "runtimeclasses", "", name);
+            let class = objects.get("node.k8s.io", "runtimeclasses", "", name);
             let why = || format!("pod rejected: RuntimeClass {} not found", go_text::quote(name));
             Some(class.ok_or_else(|| forbidden_pod(pod, &why()))?)
         }
@@ -258,12 +269,12 @@ fn admit_runtime_class(pod: &mut Value, context: AdmissionContext<'_>) -> Result
     Ok(())
 }
 
-fn admit_topology(pod: &mut Value, context: AdmissionContext<'_>) {
+fn admit_topology(pod: &mut Value, objects: &dyn ObjectReader) {
     let name = text(pod, "/spec/nodeName");
     if name.is_empty() {
         return;
     }
-    let Some(mut labels) = context.objects.labels("", "nodes", "", name) else { return };
+    let Some(mut labels) = objects.labels("", "nodes", "", name) else { return };
     labels.retain(|(name, _)| TOPOLOGY_LABELS.contains(&name.as_str()));
     labels.sort_by_key(|(name, _)| TOPOLOGY_LABELS.iter().position(|known| known == name));
     if !labels.is_empty() {
