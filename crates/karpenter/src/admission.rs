@@ -42,6 +42,14 @@ pub(crate) fn admit(kind: &CustomKind, object: &Value) -> (Value, Vec<FieldError
     (stored, errors)
 }
 
+/// Drops the unknown fields of a custom object and fills in defaults, if its kind is one of ours.
+pub(crate) fn apply_defaults(object: &mut Value) {
+    if let Some(kind) = kind_of(object).or_else(|| kwok_node_class(object)) {
+        kind.prune(object);
+        kind.apply_defaults(object);
+    }
+}
+
 /// Returns KWOK's NodeClass if `object` is one; other kinds equal AWS's.
 fn kwok_node_class(object: &Value) -> Option<&'static CustomKind> {
     static KIND: OnceLock<Option<CustomKind>> = OnceLock::new();

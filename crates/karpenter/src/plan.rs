@@ -8,6 +8,7 @@ pub(crate) mod decision;
 mod decode;
 mod devices;
 pub(crate) mod expand;
+mod file_objects;
 mod grid;
 mod hints;
 mod ingest_remark;

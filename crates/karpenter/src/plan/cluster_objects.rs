@@ -10,6 +10,7 @@ use karpenter_cluster::ingest::Objects;
 use serde_json::{Value, json};
 
 use super::decode::{self, DecodeError, DecodeResult};
+use super::file_objects::FileObjects;
 use super::hints::Hints;
 use super::input_warnings;
 use super::report::Remark;
@@ -28,6 +29,8 @@ pub(crate) struct ClusterObjects {
     manifests: Manifests,
     /// Objects that were left out.
     pub(crate) remarks: Vec<Remark>,
+    /// Completes objects of files; a live cluster has completed its own.
+    pub(super) file_objects: FileObjects,
     /// What was seen of kinds that do not count.
     pub(crate) hints: Hints,
     /// The number of objects of each unknown kind.
@@ -40,12 +43,14 @@ impl ClusterObjects {
     /// Everything in manifests.
     pub(crate) fn from_manifests(mut manifests: Manifests) -> Self {
         let mut gathered = Self::default();
+        let values = manifests.objects.iter().map(|object| &object.value);
+        gathered.file_objects = FileObjects::collect(values);
         for object in std::mem::take(&mut manifests.objects) {
             let name = object_name(&object.value);
             let unknown = admission::unknown_fields(&object.value);
             let unknown =
                 input_warnings::unknown_fields_remark(string_at(&object.value, "/kind"), &unknown);
-            for remark in gathered.add(object.value).into_iter().chain(unknown) {
+            for remark in gathered.add_manifest(object.value).into_iter().chain(unknown) {
                 let field = remark.field.as_deref().unwrap_or_default();
                 let place = manifests.quick_location(&object.origin, &FieldPath::parse(field));
                 let (object, place) = (name.clone(), Some(place.to_string()));
@@ -78,6 +83,20 @@ impl ClusterObjects {
         let number = self.object_numbers.get(&(kind, namespace.to_owned(), name.to_owned()))?;
         let origin = self.origins.get(number.checked_sub(1)?)?;
         Some(self.manifests.quick_location(origin, &FieldPath::parse(field)).to_string())
+    }
+
+    /// Adds an object of a file, completed as an API server would; see [`Self::add`].
+    pub(crate) fn add_manifest(&mut self, mut object: Value) -> Option<Remark> {
+        let Some(spec) = self.file_objects.take_replica_spec(&mut object) else {
+            decode::complete_object(&mut object, &mut self.file_objects);
+            return self.add(object);
+        };
+        let count = self.objects.pods.len();
+        let remark = self.add(object);
+        if let Some(pod) = self.objects.pods.get_mut(count) {
+            pod.spec = Some(spec);
+        }
+        remark
     }
 
     /// Adds an object. Returns a remark without name and place if it is wrong.

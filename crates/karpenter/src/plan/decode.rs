@@ -3,10 +3,13 @@
 
 use std::borrow::Cow;
 
+use karpenter_apiserver::kinds::ManifestKind;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::cluster_objects::ClusterObjects;
+use super::file_objects::FileObjects;
+use crate::admission;
 
 /// The result of adding an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +123,35 @@ const IRRELEVANT_KINDS: [(&str, &str); 16] = [
     ("storage.k8s.io/v1", "VolumeAttachment"),
 ];
 
+fn known_kind(object: &Value) -> Option<&'static KnownKind> {
+    let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
+    KINDS.iter().find(|known| known.name == kind && known.api_version == api_version)
+}
+
+/// Completes an object of a file as an API server would: canonical form, defaults, admission.
+pub(super) fn complete_object(object: &mut Value, file_objects: &mut FileObjects) {
+    let Some(known) = known_kind(object) else { return };
+    // Only an API server sets this field, and it has completed what it has stored.
+    if object["metadata"]["resourceVersion"].is_string() {
+        return;
+    }
+    let Some(kind) = ManifestKind::find(object) else { return admission::apply_defaults(object) };
+    // Defaults replace what has a wrong type. If that matters to a decision, it stays for
+    // [`add_object`] to report.
+    if kind.check(object).is_ok() || known.can_decode(object) {
+        file_objects.complete(kind, object);
+    }
+}
+
+impl KnownKind {
+    /// Returns whether the fields that decisions read have the right types.
+    fn can_decode(&self, object: &Value) -> bool {
+        let mut object = object.clone();
+        quote_quantities(&mut object);
+        (self.add)(&object, &mut ClusterObjects::default()).is_ok()
+    }
+}
+
 /// Decodes an object and adds it to the others. `number` distinguishes objects whose names the API
 /// server generates.
 pub(super) fn add_object(
@@ -131,8 +163,7 @@ pub(super) fn add_object(
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         (text("apiVersion"), text("kind"))
     };
-    let is_known = |known: &&KnownKind| known.name == kind && known.api_version == api_version;
-    let Some(known) = KINDS.iter().find(is_known) else {
+    let Some(known) = known_kind(&object) else {
         gathered.hints.observe(&object);
         return classify_other_kind(&api_version, &kind);
     };

@@ -21,6 +21,7 @@ use self::existing_objects::ExistingObjects;
 use self::storage::StorageClasses;
 use self::workload::{Workload, WorkloadProblem};
 use super::cluster_objects::ClusterObjects;
+use super::file_objects::FileObjects;
 use super::report::Remark;
 
 /// The limits of the pods generated in one run.
@@ -61,7 +62,7 @@ pub(crate) fn expand_workloads(gathered: &mut ClusterObjects) -> Vec<ExpandedWor
 }
 
 fn expand_within(gathered: &mut ClusterObjects, limits: Limits) -> Vec<ExpandedWorkload> {
-    let ClusterObjects { objects, jobs, .. } = &*gathered;
+    let ClusterObjects { objects, jobs, file_objects, .. } = &*gathered;
     let present = ExistingObjects::index(objects);
     let mut expansion = Expansion {
         used_pod_names: present.names.clone(),
@@ -82,7 +83,7 @@ fn expand_within(gathered: &mut ClusterObjects, limits: Limits) -> Vec<ExpandedW
             continue;
         }
         if workload.replicas() > 0 {
-            let made = expansion.add_workload(&workload);
+            let made = expansion.add_workload(&workload, file_objects);
             remarks.extend(truncated_workload_remark(&workload, &made, gathered));
             expanded.push(made);
         }
@@ -167,18 +168,26 @@ struct Expansion {
 }
 
 impl Expansion {
-    fn add_workload(&mut self, workload: &Workload<'_>) -> ExpandedWorkload {
+    fn add_workload(
+        &mut self,
+        workload: &Workload<'_>,
+        file_objects: &FileObjects,
+    ) -> ExpandedWorkload {
         let (namespace, name) = namespaced_name(workload.metadata);
         let object = workload.object_name();
         let requested = workload.replicas();
-        let made =
-            usize::try_from(requested).unwrap_or(usize::MAX).min(self.allowed_pod_count(workload));
+        // All pods of a workload get the same defaults.
+        let template = file_objects.pod_from_template(workload.template, &namespace);
+        let claims = workload.volume_claims.iter();
+        let claims: Vec<_> = claims.map(|claim| file_objects.claim_from_template(claim)).collect();
+        let size = serde_json::to_vec(&(&template, &claims)).map_or(1, |text| text.len()).max(1);
+        let made = self.allowed_pod_count(requested, size);
         for number in (workload.first_ordinal..).take(made) {
             let numbered = format!("{name}-{number}");
             let pod_name = self.unused_pod_name(&namespace, &numbered);
-            self.pods.push(workload.make_pod(&namespace, &pod_name, number));
+            self.pods.push(workload.make_pod(&template, &pod_name, number));
             let pod = (namespace.as_str(), numbered.as_str());
-            for template in workload.volume_claims {
+            for template in &claims {
                 self.claims.push(storage::instantiate_claim(
                     template,
                     pod,
@@ -194,16 +203,15 @@ impl Expansion {
         ExpandedWorkload { kind: workload.kind, pods: made, left_out, namespace, name }
     }
 
-    /// Returns how many pods of a workload the limits allow; counts them as generated.
-    fn allowed_pod_count(&mut self, workload: &Workload<'_>) -> usize {
-        let text = serde_json::to_vec(&(workload.template, workload.volume_claims));
-        let size = text.map_or(1, |text| text.len()).max(1);
+    /// Returns how many pods of `size` bytes the limits allow; counts them as generated.
+    fn allowed_pod_count(&mut self, requested: u64, size: usize) -> usize {
         let Limits { pods_per_workload, pods, bytes } = self.limits;
-        let allowed = pods_per_workload
+        let allowed = usize::try_from(requested)
+            .unwrap_or(usize::MAX)
+            .min(pods_per_workload)
             .min(pods.saturating_sub(self.pods.len()))
             .min(bytes.saturating_sub(self.bytes) / size);
-        let requested = usize::try_from(workload.replicas()).unwrap_or(usize::MAX);
-        self.bytes += size.saturating_mul(allowed.min(requested));
+        self.bytes += size.saturating_mul(allowed);
         allowed
     }
 

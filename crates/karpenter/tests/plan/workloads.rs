@@ -192,3 +192,82 @@ fn a_replica_set_of_a_deployment_is_not_counted_twice() {
     let ran = plan_text(&format!("{}{set}", workload("Deployment", "replicas: 2")));
     assert!(ran.stdout.contains("2 pods placed"), "{}", ran.stdout);
 }
+
+/// Plans a text with a GPU type and returns the requests of the only new NodeClaim.
+#[track_caller]
+fn requests_with_gpus(text: &str) -> serde_json::Value {
+    let types = serde_json::json!([{
+        "name": "gpu-8", "architecture": "amd64", "operatingSystems": ["linux"],
+        "resources": {"cpu": "8", "memory": "32Gi", "pods": "100", "ephemeral-storage": "20Gi", "nvidia.com/gpu": "4"},
+        "offerings": [{"Price": 1.0, "Available": true, "Requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-a"]},
+        ]}],
+    }]);
+    let folder = folder(&[("types.json", &types.to_string())]);
+    let args = ["-f", "-", "-o", "json", "--instance-types", "types.json"];
+    let ran = plan(folder.path(), &args, format!("{POOL}{text}"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let claims = ran.json()["nodeClaims"].clone();
+    assert_eq!(claims.as_array().map(Vec::len), Some(1), "{claims}");
+    claims[0]["requests"].clone()
+}
+
+#[test]
+fn limits_without_requests_are_requested() {
+    let own = "requests: {cpu: 100m}";
+    let gpu = "limits: {nvidia.com/gpu: 2}";
+    let limits = "limits: {cpu: 2, memory: 1Gi}";
+    let pod = |resources: &str| {
+        let written = "requests: {cpu: 1, memory: 1Gi}";
+        format!("---\n{}", POD.replace(written, resources))
+    };
+    let init = "  initContainers: [{name: i, resources: {limits: {memory: 3Gi}}}]\n";
+    let whole = "  resources: {limits: {cpu: 3, memory: 2Gi}}\n";
+    let owned = workload("Job", "parallelism: 1").replace(own, gpu).replace(
+        "{name: a}\nspec",
+        "{name: a-1, ownerReferences: [{apiVersion: batch/v1, kind: CronJob, name: a, uid: u}]}\nspec",
+    );
+    for (text, requests) in [
+        (pod(gpu), "{nvidia.com/gpu: '2', pods: '1'}"),
+        (pod(limits), "{cpu: '2', memory: 1Gi, pods: '1'}"),
+        (pod(&format!("{limits}, requests: {{cpu: 1}}")), "{cpu: '1', memory: 1Gi, pods: '1'}"),
+        (pod(gpu) + init, "{memory: 3Gi, nvidia.com/gpu: '2', pods: '1'}"),
+        (pod(limits) + whole, "{cpu: '2', memory: 1Gi, pods: '1'}"),
+        (pod("limits: {}") + whole, "{cpu: '3', memory: 2Gi, pods: '1'}"),
+        (
+            workload("Deployment", "replicas: 2").replace(own, gpu),
+            "{nvidia.com/gpu: '4', pods: '2'}",
+        ),
+        (
+            workload("StatefulSet", "replicas: 1").replace(own, limits),
+            "{cpu: '2', memory: 1Gi, pods: '1'}",
+        ),
+        (owned, "{nvidia.com/gpu: '2', pods: '1'}"),
+    ] {
+        let requests: serde_json::Value = serde_saphyr::from_str(requests).unwrap();
+        assert_eq!(requests_with_gpus(&text), requests, "{text}");
+    }
+}
+
+#[test]
+fn a_cron_job_has_no_pods() {
+    let cron_job = "---\napiVersion: batch/v1\nkind: CronJob\nmetadata: {name: a}\nspec: {schedule: '* * * * *', \
+                    jobTemplate: {spec: {template: {spec: {containers: [{name: c, resources: {limits: {cpu: 2}}}]}}}}}\n";
+    let ran = plan_text(cron_job);
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    assert!(
+        !ran.stdout.contains("pods placed") || ran.stdout.contains("0 pods placed"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_wrong_type_that_decisions_do_not_read_keeps_the_defaults() {
+    let pod = POD
+        .replace("requests: {cpu: 1, memory: 1Gi}", "limits: {nvidia.com/gpu: 1}")
+        .replace("- name: c\n", "- name: c\n    env: [{name: PORT, value: 80}]\n");
+    let requests = requests_with_gpus(&format!("---\n{pod}"));
+    assert_eq!(requests, serde_json::json!({"nvidia.com/gpu": "1", "pods": "1"}));
+}

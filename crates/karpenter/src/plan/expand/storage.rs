@@ -16,7 +16,6 @@ const ASSUMED_DEFAULT: &str = "(default)";
 /// The StorageClasses of the input, and the assumed ones.
 pub(super) struct StorageClasses {
     known: Vec<String>,
-    default: Option<String>,
     /// Names, with the first workload that requests the class.
     assumed: BTreeMap<String, String>,
 }
@@ -24,16 +23,12 @@ pub(super) struct StorageClasses {
 impl StorageClasses {
     pub(super) fn from_objects(objects: &Objects) -> Self {
         let names = objects.storage_classes.iter().filter_map(|class| class.metadata.name.clone());
-        Self {
-            known: names.collect(),
-            default: default_storage_class(objects),
-            assumed: BTreeMap::new(),
-        }
+        Self { known: names.collect(), assumed: BTreeMap::new() }
     }
 
     /// Returns the class of a workload's claim; assumes it if it is absent.
     fn class_of_claim(&mut self, requested: Option<&str>, workload: &str) -> String {
-        let name = requested.or(self.default.as_deref()).unwrap_or(ASSUMED_DEFAULT).to_owned();
+        let name = requested.unwrap_or(ASSUMED_DEFAULT).to_owned();
         // The empty class requests an existing volume, which no provisioner creates.
         let is_missing = !name.is_empty() && !self.known.contains(&name);
         if is_missing && !self.assumed.contains_key(&name) {
@@ -76,17 +71,6 @@ impl StorageClasses {
         }));
         remarks
     }
-}
-
-/// The class of claims that name none, as admission fills it in.
-fn default_storage_class(objects: &Objects) -> Option<String> {
-    const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
-    let is_default = |metadata: &ObjectMeta| {
-        let annotations = metadata.annotations.as_ref();
-        annotations.and_then(|all| all.get(IS_DEFAULT)).is_some_and(|value| value == "true")
-    };
-    let classes = objects.storage_classes.iter().map(|class| &class.metadata);
-    classes.filter(|metadata| is_default(metadata)).find_map(|metadata| metadata.name.clone())
 }
 
 /// Returns the claim of a StatefulSet's pod from a template.

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 
 fn gather(values: &[Value]) -> ClusterObjects {
     let mut gathered = ClusterObjects::default();
+    gathered.file_objects = FileObjects::collect(values);
     for value in values {
-        assert_eq!(gathered.add(value.clone()), None);
+        assert_eq!(gathered.add_manifest(value.clone()), None);
     }
     gathered
 }
@@ -106,7 +107,7 @@ fn pods_of_a_stateful_set_have_their_claims() {
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "p",
         "metadata": {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}});
     let kept = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0"},
-        "spec": {"volumeName": "pv"}});
+        "spec": {"volumeName": "pv", "storageClassName": ""}});
     let mut gathered = gather(&[db, class, kept]);
     expand_workloads(&mut gathered);
     let claims: Vec<_> = gathered
@@ -118,7 +119,7 @@ fn pods_of_a_stateful_set_have_their_claims() {
             (claim.metadata.name.as_deref().unwrap(), class)
         })
         .collect();
-    assert_eq!(claims, [("data-db-0", None), ("data-db-1", Some("fast"))]);
+    assert_eq!(claims, [("data-db-0", Some("")), ("data-db-1", Some("fast"))]);
     let volumes = gathered.objects.pods[1].spec.as_ref().unwrap().volumes.as_ref().unwrap();
     let claim = volumes[0].persistent_volume_claim.as_ref().unwrap();
     assert_eq!((volumes[0].name.as_str(), claim.claim_name.as_str()), ("data", "data-db-1"));
@@ -151,7 +152,9 @@ fn expansion_limits_the_number_and_size_of_all_pods() {
         expanded.iter().map(|expanded| expanded.pods).collect::<Vec<_>>()
     };
     assert_eq!(made(Limits { pods: 10, ..Limits::PLAN }), [8, 2]);
-    let template = serde_json::to_vec(&many("a")["spec"]["template"]).unwrap().len();
-    let few = made(Limits { bytes: template * 13, ..Limits::PLAN });
+    let template = serde_json::from_value(many("a")["spec"]["template"].clone()).unwrap();
+    let pod = FileObjects::default().pod_from_template(Some(&template), "default");
+    let size = serde_json::to_vec(&pod).unwrap().len();
+    let few = made(Limits { bytes: size * 13, ..Limits::PLAN });
     assert!(few[0] == 8 && few[1] < 8, "{few:?}");
 }

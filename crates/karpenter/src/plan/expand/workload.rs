@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use karpenter_cluster::ingest::Objects;
-use karpenter_cluster::wire::{Pod, PodSpec};
+use karpenter_cluster::wire::Pod;
 
 use super::existing_objects::{is_empty_selector, selects};
 use super::namespaced_name;
@@ -178,11 +178,11 @@ impl<'a> Workload<'a> {
 }
 
 impl Workload<'_> {
-    pub(super) fn make_pod(&self, namespace: &str, name: &str, number: u64) -> Pod {
-        let template = self.template.and_then(|template| template.metadata.as_ref());
-        let mut labels = template.and_then(|meta| meta.labels.clone()).unwrap_or_default();
-        let spec = self.template.and_then(|template| template.spec.as_ref());
-        let mut spec = spec.map(PodSpec::from).unwrap_or_default();
+    /// Returns a pod of the workload. `template` is the pod without name and owner.
+    pub(super) fn make_pod(&self, template: &Pod, name: &str, number: u64) -> Pod {
+        let namespace = template.metadata.namespace.as_deref().unwrap_or_default();
+        let mut labels = template.metadata.labels.clone().unwrap_or_default();
+        let mut spec = template.spec.clone().unwrap_or_default();
         let owner = self.metadata.name.clone().unwrap_or_default();
         if self.kind == "StatefulSet" {
             labels.insert("statefulset.kubernetes.io/pod-name".to_owned(), name.to_owned());
@@ -196,7 +196,7 @@ impl Workload<'_> {
                 name: Some(name.to_owned()),
                 namespace: Some(namespace.to_owned()),
                 labels: Some(labels),
-                annotations: template.and_then(|meta| meta.annotations.clone()),
+                annotations: template.metadata.annotations.clone(),
                 owner_references: Some(vec![OwnerReference {
                     api_version: self.api_version.to_owned(),
                     kind: self.pod_owner_kind().to_owned(),
