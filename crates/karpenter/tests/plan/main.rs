@@ -13,6 +13,7 @@ mod live;
 mod output;
 mod pools;
 mod recorded;
+mod same_as_live;
 mod usage;
 mod workloads;
 
