@@ -22,7 +22,18 @@ pub(crate) const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;
 ///
 /// The kind of an error is `FileTooLarge` if the file is larger.
 pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    if is_inherited_pipe(path) {
+        return read_at_most(File::open(path)?, bytes_max);
+    }
     read_at_most(open_regular(path)?, bytes_max)
+}
+
+/// Returns whether the path is a pipe that this process has inherited, as of `plan -f <(helm …)`.
+///
+/// Like stdin, it ends when its writer ends.
+fn is_inherited_pipe(path: &Path) -> bool {
+    let is_descriptor = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+    is_descriptor && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
 /// Reads a regular file of at most `bytes_max` bytes of UTF-8.

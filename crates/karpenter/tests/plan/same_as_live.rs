@@ -146,6 +146,22 @@ fn assert_same_plans(clusters: Vec<Cluster>, args: &[&str]) {
     assert!(differences.is_empty(), "{} clusters\n{}", differences.len(), differences.join("\n"));
 }
 
+/// Returns a kubeconfig for the server, in JSON.
+fn kubeconfig_text(server: &Server) -> String {
+    use base64::Engine as _;
+    let ca = base64::engine::general_purpose::STANDARD.encode(server.ca_pem());
+    let cluster = json!({"server": server.url(), "certificate-authority-data": ca});
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "live",
+        "clusters": [{"name": "live", "cluster": cluster}],
+        "users": [{"name": "live", "user": {"token": server.token()}}],
+        "contexts": [{"name": "live", "context": {"cluster": "live", "user": "live"}}],
+    })
+    .to_string()
+}
+
 /// Returns the first field in which the plan of the files and the live plan differ.
 fn difference(cluster: &Cluster, args: &[&str]) -> Option<String> {
     let runtime =
@@ -158,7 +174,7 @@ fn difference(cluster: &Cluster, args: &[&str]) -> Option<String> {
         let loader = Loader::new(Client::new(api.service(), "default"));
         let files = loader.load(&cluster.objects).await;
         let server = Server::listen(&api, 0).await.unwrap();
-        server.write_kubeconfig(&kubeconfig, "live").unwrap();
+        std::fs::write(&kubeconfig, kubeconfig_text(&server)).unwrap();
         runtime.spawn(server.run());
         files
     });
