@@ -119,8 +119,10 @@ impl Recipe {
                 benchmark::add_pods(self, &mut random.fork(), &mut case);
             }
             Profile::Pathological => {
-                apps::add_apps(self, features, &mut random.fork(), &mut case);
-                pathological::add_pods(&mut case);
+                let specs = pathological::specs();
+                let plain = Self { pods: self.pods.saturating_sub(specs.len()), ..self.clone() };
+                apps::add_apps(&plain, features, &mut random.fork(), &mut case);
+                pathological::add_pods(specs.into_iter().take(self.pods), &mut case);
             }
             _ => apps::add_apps(self, features, &mut random.fork(), &mut case),
         }

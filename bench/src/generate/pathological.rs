@@ -2,6 +2,7 @@
 //! one pod with more.
 //!
 //! Every user with permission to create pods can create such a pod. It must not delay the decision about others.
+#![expect(clippy::needless_pass_by_value, reason = "literals are handed over as they are")]
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +16,11 @@ const TERMS: usize = 1_000;
 const REQUIRED_TERMS: usize = 900;
 const SPREAD_CONSTRAINTS: usize = 11;
 
-pub(super) fn add_pods(case: &mut Case) {
-    for (name, cpu, fields) in specs() {
+/// Name, CPU request and constraints of a pod.
+type PodSpec = (&'static str, &'static str, Map<String, Value>);
+
+pub(super) fn add_pods(specs: impl Iterator<Item = PodSpec>, case: &mut Case) {
+    for (name, cpu, fields) in specs {
         let mut spec = fields;
         spec.insert("containers".to_owned(), json!([container(cpu, "100Mi")]));
         let labels = json!({"app": name});
@@ -24,8 +28,8 @@ pub(super) fn add_pods(case: &mut Case) {
     }
 }
 
-/// Returns name, CPU request and constraints of each pod.
-fn specs() -> Vec<(&'static str, &'static str, Map<String, Value>)> {
+/// Returns the pods with many constraints.
+pub(super) fn specs() -> Vec<PodSpec> {
     let spec = |name, fields: Value| (name, "1", as_map(fields));
     let zone_term = |index| pod_term(ZONE, index);
     // A pod that is too large for every node is tried at every step.

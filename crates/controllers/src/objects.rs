@@ -296,7 +296,7 @@ pub(crate) fn count_consolidated(
 /// Counts the pods on the claim's node that have to be rescheduled.
 pub(crate) fn count_reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usize {
     let pods = cache.pods_by_node.get(node_name(claim));
-    pods.iter().filter(|pod| conversion::pod_standing(pod).is_reschedulable()).count()
+    pods.iter().filter(|pod| conversion::pod_drain_state(pod).is_reschedulable()).count()
 }
 
 /// Whether the pod has ended.
@@ -362,7 +362,7 @@ mod tests {
         ];
         for (case, changes, expected) in cases {
             let pod: Pod = serde_json::from_value(pod("p", Some("n"), &changes)).unwrap();
-            assert_eq!(conversion::pod_standing(&pod).is_reschedulable(), expected, "{case}");
+            assert_eq!(conversion::pod_drain_state(&pod).is_reschedulable(), expected, "{case}");
         }
     }
 }

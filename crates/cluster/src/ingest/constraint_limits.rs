@@ -4,7 +4,7 @@
 //! tries a pod again after each preference that it drops, so such a pod would delay all others. Its
 //! constraints are not read; the pod is ignored with a reason that names the bound.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{
     Affinity, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm,
@@ -68,7 +68,7 @@ pub fn excess(spec: &WireSpec) -> Option<String> {
 impl ConstraintCount {
     fn of(spec: &WireSpec) -> Self {
         let mut count = Self::default();
-        let node_selector = spec.node_selector.as_ref().map_or(0, |selector| selector.len());
+        let node_selector = spec.node_selector.as_ref().map_or(0, BTreeMap::len);
         count.terms += node_selector;
         count.terms += spec.tolerations.as_ref().map_or(0, Vec::len);
         count.terms += spec.volumes.as_ref().map_or(0, Vec::len);
@@ -149,7 +149,7 @@ impl ConstraintCount {
 
     fn add_selector(&mut self, selector: Option<&LabelSelector>) {
         let Some(selector) = selector else { return };
-        self.expressions += selector.match_labels.as_ref().map_or(0, |labels| labels.len());
+        self.expressions += selector.match_labels.as_ref().map_or(0, BTreeMap::len);
         for expression in selector.match_expressions.iter().flatten() {
             self.expressions += 1 + expression.values.as_ref().map_or(0, Vec::len);
         }

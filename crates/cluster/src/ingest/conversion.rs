@@ -37,7 +37,7 @@ pub fn pod_spec(wire: &WirePod, aliases: &Aliases) -> PodSpec {
 }
 
 /// Returns what a live pod needs on another node after its eviction.
-pub fn eviction_needs(wire: &WirePod) -> PodToEvict {
+pub fn pod_to_evict(wire: &WirePod) -> PodToEvict {
     let none = WireSpec::default();
     let spec = wire.spec.as_ref().unwrap_or(&none);
     PodToEvict {
@@ -66,7 +66,7 @@ fn is_constrained(spec: &WireSpec) -> bool {
 }
 
 /// Returns the facts of a pod that decide when a drain evicts it.
-pub fn pod_standing(wire: &WirePod) -> PodDrainState {
+pub fn pod_drain_state(wire: &WirePod) -> PodDrainState {
     let (spec, status) = (wire.spec.as_ref(), wire.status.as_ref());
     let annotations = wire.metadata.annotations.as_ref();
     let class = spec.and_then(|spec| spec.priority_class_name.as_deref());

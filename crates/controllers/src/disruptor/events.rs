@@ -31,7 +31,7 @@ pub(super) fn record_pass_result(context: &Context, observation: &Observation, f
         timeouts.inc(&ConsolidationType { consolidation_type });
     }
     for notice in &found.pass.node_events {
-        publish_notice(context, observation, notice);
+        publish_node_event(context, observation, notice);
     }
     publish_blocked_nodes(context, found);
     for command in &found.pass.commands {
@@ -76,7 +76,7 @@ fn record_budgets(context: &Context, observation: &Observation, found: &PassResu
     }
 }
 
-fn publish_notice(context: &Context, observation: &Observation, notice: &NodeEvent) {
+fn publish_node_event(context: &Context, observation: &Observation, notice: &NodeEvent) {
     let node = observation.snapshot.node(notice.node);
     let wire = context.cache.nodes.get("", &node.name).map(|node| node.object_ref(&()));
     let claim = context.cache.node_claims.get("", &node.disruption_state.node_claim);

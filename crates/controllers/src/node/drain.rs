@@ -22,7 +22,7 @@ pub(crate) fn drain(
 ) -> Option<usize> {
     let pods = context.cache.pods_by_node.get(node);
     let standings: Vec<PodDrainState> =
-        pods.iter().map(|pod| conversion::pod_standing(pod)).collect();
+        pods.iter().map(|pod| conversion::pod_drain_state(pod)).collect();
     let draining = drain::drain(&standings, deadline, mode, context.clock.now())?;
     let entry = match (mode, deadline) {
         (DeadlineAction::Timeout, Some(deadline)) => QueueEntry::Timeout(deadline),
@@ -34,7 +34,7 @@ pub(crate) fn drain(
         evictions.add(&pods[pod], entry, Duration::ZERO);
     }
     let tier = draining.tier.iter().map(|&pod| &pods[pod]);
-    let leaving: Vec<_> = tier.clone().map(|pod| conversion::eviction_needs(pod)).collect();
+    let leaving: Vec<_> = tier.clone().map(|pod| conversion::pod_to_evict(pod)).collect();
     let is_there = |claim: &str| context.cache.node_claims.get("", claim).is_some();
     let is_one_of_many = context.consolidation_tracker.is_removing_several_nodes(is_there);
     for (pod, pause) in tier.zip(drain::eviction_delays(&leaving, is_one_of_many)) {

@@ -145,7 +145,7 @@ impl Reconcile for EvictionReconciler {
             self.evictions.forget(key);
             return Ok(Outcome::Done);
         };
-        match entry.decide(&conversion::pod_standing(&pod), self.context.clock.now()) {
+        match entry.decide(&conversion::pod_drain_state(&pod), self.context.clock.now()) {
             EvictionDecision::Drop => {
                 self.evictions.forget(key);
                 Ok(Outcome::Done)

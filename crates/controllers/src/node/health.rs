@@ -201,7 +201,7 @@ impl HealthReconciler {
         metrics.nodeclaims_disrupted.inc(&disrupted);
         let pods = self.context.cache.pods_by_node.get(&node.name_any());
         let pods =
-            pods.iter().filter(|pod| conversion::pod_standing(pod).is_reschedulable()).count();
+            pods.iter().filter(|pod| conversion::pod_drain_state(pod).is_reschedulable()).count();
         let pods = u32::try_from(pods).unwrap_or(u32::MAX);
         metrics.pods_disruption_initiated.add(&disrupted, f64::from(pods));
         let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref());

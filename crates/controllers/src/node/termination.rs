@@ -286,7 +286,7 @@ impl TerminationReconciler {
         let (cache, now) = (&self.context.cache, self.context.clock.now());
         let mut kept = BTreeSet::new();
         for pod in cache.pods_by_node.get(node) {
-            if conversion::pod_standing(&pod).is_drainable(now) {
+            if conversion::pod_drain_state(&pod).is_drainable(now) {
                 continue;
             }
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
@@ -315,7 +315,7 @@ impl TerminationReconciler {
         let listed = api.list(&params).await;
         let pods =
             listed.map_err(|error| ReconcileError::with_context("listing pods", error))?.items;
-        let standings: Vec<PodDrainState> = pods.iter().map(conversion::pod_standing).collect();
+        let standings: Vec<PodDrainState> = pods.iter().map(conversion::pod_drain_state).collect();
         let now = self.context.clock.now();
         let left = drain::drain(&standings, ending.deadline, DeadlineAction::ForceDelete, now);
         if left.is_some() {

@@ -418,7 +418,7 @@ fn evicted_pods_with_placement_constraints_are_constrained() {
         let pod = json!({"metadata": {"name": "p"}, "spec": spec});
         let pod: crate::wire::Pod = serde_json::from_value(pod).unwrap();
         assert_eq!(
-            crate::ingest::conversion::eviction_needs(&pod).is_constrained,
+            crate::ingest::conversion::pod_to_evict(&pod).is_constrained,
             expected,
             "{case}"
         );

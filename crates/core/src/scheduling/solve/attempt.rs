@@ -13,6 +13,7 @@ use super::{PlacementTarget, Solver};
 use crate::id::PodId;
 
 /// The data of one attempt, calculated before any candidate is tried.
+#[derive(Debug)]
 pub(super) struct AttemptView {
     pub(super) shape: Arc<PodShape>,
     /// By group over a label.
@@ -65,7 +66,7 @@ impl<'a> Solver<'a> {
 
     /// Returns the data of an attempt with this shape.
     pub(super) fn view(&mut self, shape: &Arc<PodShape>) -> AttemptView {
-        self.view_if(shape, |_| true).ok().expect("groups over labels have domains")
+        self.view_if(shape, |_| true).expect("groups over labels have domains")
     }
 
     /// Returns the data of an attempt, or the first group whose domains fail the test.

@@ -317,15 +317,14 @@ impl<'a> RelaxationChains<'a> {
         context: &mut ShapeContext<'_, '_>,
     ) -> Vec<GroupId> {
         let key = relaxed.node_filter_key();
-        let spread = match self.all[chain].spread_groups.get(&key).cloned() {
-            Some(known) => known,
-            None => {
-                let RelaxationChain { labels_id, steps, .. } = &self.all[chain];
-                let (labels_id, spec) = (*labels_id, steps.spec.clone());
-                let found = self.find_spread_groups(&spec, relaxed, labels_id, context);
-                self.all[chain].spread_groups.insert(key, found.clone());
-                found
-            }
+        let spread = if let Some(known) = self.all[chain].spread_groups.get(&key) {
+            known.clone()
+        } else {
+            let RelaxationChain { labels_id, steps, .. } = &self.all[chain];
+            let (labels_id, spec) = (*labels_id, steps.spec.clone());
+            let found = self.find_spread_groups(&spec, relaxed, labels_id, context);
+            self.all[chain].spread_groups.insert(key, found.clone());
+            found
         };
         owned_groups(relaxed, &spread, &self.all[chain].affinity_groups)
     }
