@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::Case;
 use super::objects::{HOSTNAME, PREFERRED, REQUIRED, ZONE, container, pod};
 
-/// The most terms that a pod may have (`karpenter_cluster::ingest::constraint_limits`).
+/// Almost as many terms as a pod may have (`karpenter_cluster::ingest::constraint_limits`).
 const TERMS: usize = 1_000;
 
 /// Terms of node affinity and spread constraints that have almost as many combinations as allowed.

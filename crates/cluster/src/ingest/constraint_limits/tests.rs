@@ -75,7 +75,7 @@ fn each_sort_of_term_is_bounded() {
         assert_eq!(excess(&spec(&fields)), None, "{name}");
     }
     for (name, fields) in specs_with_terms(MAX_TERMS + 1) {
-        let expected = "pod has 1001 scheduling terms; at most 1000 are supported";
+        let expected = "pod has 1101 scheduling terms; at most 1100 are supported";
         assert_eq!(excess(&spec(&fields)).as_deref(), Some(expected), "{name}");
     }
 }
@@ -115,7 +115,7 @@ fn a_pod_beyond_the_bound_is_ignored_with_a_reason_and_not_parsed() {
     fields["containers"] = json!([{"name": "main", "resources": {"requests": {"cpu": "1"}}}]);
     let pod = read_pod(json!({}), fields, json!({}));
     let problem = pod.problem.expect("the pod is ignored");
-    assert_eq!(problem.text, "pod has 1002 scheduling terms; at most 1000 are supported");
+    assert_eq!(problem.text, "pod has 1102 scheduling terms; at most 1100 are supported");
     assert!(pod.has_unparsed_constraints, "its node is not disrupted");
     assert!(pod.spec.preferred_pod_affinity.is_empty());
     assert_eq!(pod.spec.requests.amount("cpu").to_string(), "1");
