@@ -1,7 +1,7 @@
-//! Generates pods with as many constraints as are supported, one for each sort of constraint, and
-//! one pod with more.
+//! Generates pods with as many constraints as are supported, one for each sort of constraint.
 //!
-//! Every user with permission to create pods can create such a pod. It must not delay the decision about others.
+//! Every user with permission to create pods can create such a pod. It must not delay the decision
+//! about others.
 #![expect(clippy::needless_pass_by_value, reason = "literals are handed over as they are")]
 
 use serde_json::{Map, Value, json};
@@ -105,16 +105,6 @@ pub(super) fn specs() -> Vec<PodSpec> {
             json!({"tolerations": list(TERMS, |index| json!({"key": format!("key-{index}"), "operator": "Exists"}))}),
         ),
         ("too-large", "1000", as_map(affinity("podAffinity", PREFERRED, list(TERMS, unplaceable)))),
-        spec(
-            "beyond-the-bound",
-            affinity(
-                "podAffinity",
-                PREFERRED,
-                list(10 * TERMS, |index| {
-                    weighted(index, json!({"topologyKey": format!("key-{index}")}))
-                }),
-            ),
-        ),
     ]
 }
 
