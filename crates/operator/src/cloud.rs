@@ -17,12 +17,14 @@ use karpenter_core::catalog::InstanceTypes;
 use karpenter_core::requirement::Aliases;
 use kube::core::ApiResource;
 
+mod decorator;
 mod error;
 mod metrics_decorator;
 pub mod nodeclaim;
 mod overlay_decorator;
 mod repair;
 
+pub use decorator::CloudDecorator;
 pub use error::{BoxError, CloudError, CloudErrorClass, cloud_errors};
 pub use metrics_decorator::MetricsDecorator;
 pub use overlay_decorator::{OverlayDecorator, OverlayStore};

@@ -28,13 +28,9 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
-    RegistrationHook, RepairPolicy,
-};
+use karpenter_operator::cloud::{CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason};
 use karpenter_operator::rng::SeededRng;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
@@ -373,7 +369,11 @@ fn no_instance(provider_id: &str) -> CloudError {
     CloudError::not_found(format!("no instance (id={provider_id})"))
 }
 
-impl CloudProvider for FaultyCloud {
+impl karpenter_operator::cloud::CloudDecorator for FaultyCloud {
+    fn inner(&self) -> &dyn CloudProvider {
+        &*self.inner
+    }
+
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
         Box::pin(async move {
             let about = node_claim.name_any();
@@ -432,30 +432,6 @@ impl CloudProvider for FaultyCloud {
     ) -> CloudFuture<'a, ()> {
         let restart = self.inner.reboot(node_claim, operation_id);
         Box::pin(async move { self.call(Method::Reboot, &node_claim.name_any(), restart).await })
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        self.inner.supported_node_classes()
-    }
-
-    fn provider_labels(&self) -> ProviderLabels {
-        self.inner.provider_labels()
-    }
-
-    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
-        self.inner.registration_hooks()
-    }
-
-    fn default_termination_grace_period(&self) -> Option<Duration> {
-        self.inner.default_termination_grace_period()
     }
 }
 

@@ -1,19 +1,14 @@
 //! Wraps a cloud provider to measure its calls (spec 40 §9.5, spec 45 §3.1).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use karpenter_api::labels::NODEPOOL;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
 use kube::ResourceExt as _;
-use kube::core::ApiResource;
 
-use super::{
-    CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels, RegistrationHook,
-    RepairPolicy,
-};
+use super::{CloudFuture, CloudProvider, CloudResult, DriftReason};
 use crate::clock::Clock;
 use crate::harness::current_controller;
 use crate::metrics::Metrics;
@@ -63,7 +58,11 @@ fn pool_of(node_claim: &NodeClaim) -> String {
     node_claim.labels().get(NODEPOOL).cloned().unwrap_or_default()
 }
 
-impl CloudProvider for MetricsDecorator {
+impl super::CloudDecorator for MetricsDecorator {
+    fn inner(&self) -> &dyn CloudProvider {
+        &*self.inner
+    }
+
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
         Box::pin(self.measure("Create", pool_of(node_claim), self.inner.create(node_claim)))
     }
@@ -97,29 +96,5 @@ impl CloudProvider for MetricsDecorator {
     ) -> CloudFuture<'a, ()> {
         let reboot = self.inner.reboot(node_claim, operation_id);
         Box::pin(self.measure("Reboot", pool_of(node_claim), reboot))
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        self.inner.supported_node_classes()
-    }
-
-    fn provider_labels(&self) -> ProviderLabels {
-        self.inner.provider_labels()
-    }
-
-    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
-        self.inner.registration_hooks()
-    }
-
-    fn default_termination_grace_period(&self) -> Option<Duration> {
-        self.inner.default_termination_grace_period()
     }
 }

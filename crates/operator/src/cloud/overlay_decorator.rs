@@ -5,18 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
 
-use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
 use karpenter_core::overlay::Overrides;
-use kube::core::ApiResource;
 
-use super::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
-    RegistrationHook, RepairPolicy,
-};
+use super::{CloudError, CloudFuture, CloudProvider, CloudResult};
 use crate::harness::ReconcileError;
 
 #[cfg(test)]
@@ -90,21 +84,9 @@ impl OverlayDecorator {
     }
 }
 
-impl CloudProvider for OverlayDecorator {
-    fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
-        self.inner.create(node_claim)
-    }
-
-    fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()> {
-        self.inner.delete(node_claim)
-    }
-
-    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
-        self.inner.get(provider_id)
-    }
-
-    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
-        self.inner.list()
+impl super::CloudDecorator for OverlayDecorator {
+    fn inner(&self) -> &dyn CloudProvider {
+        &*self.inner
     }
 
     fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
@@ -121,41 +103,5 @@ impl CloudProvider for OverlayDecorator {
                 None => Ok(types),
             }
         })
-    }
-
-    fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
-        self.inner.is_drifted(node_claim)
-    }
-
-    fn reboot<'a>(
-        &'a self,
-        node_claim: &'a NodeClaim,
-        operation_id: &'a str,
-    ) -> CloudFuture<'a, ()> {
-        self.inner.reboot(node_claim, operation_id)
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        self.inner.supported_node_classes()
-    }
-
-    fn provider_labels(&self) -> ProviderLabels {
-        self.inner.provider_labels()
-    }
-
-    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
-        self.inner.registration_hooks()
-    }
-
-    fn default_termination_grace_period(&self) -> Option<Duration> {
-        self.inner.default_termination_grace_period()
     }
 }

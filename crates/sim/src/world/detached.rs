@@ -2,18 +2,11 @@
 //! while it waits for the response.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_api::nodepool::NodePool;
-use karpenter_core::catalog::InstanceTypes;
-use karpenter_operator::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
-    RegistrationHook, RepairPolicy,
-};
+use karpenter_operator::cloud::{CloudError, CloudFuture, CloudProvider, CloudResult};
 use karpenter_operator::harness::tasks::Tasks;
-use kube::core::ApiResource;
 use tokio::sync::oneshot;
 
 /// A provider whose launches and deletions run in tasks of the world.
@@ -43,7 +36,11 @@ impl DetachedCloud {
     }
 }
 
-impl CloudProvider for DetachedCloud {
+impl karpenter_operator::cloud::CloudDecorator for DetachedCloud {
+    fn inner(&self) -> &dyn CloudProvider {
+        &*self.inner
+    }
+
     fn create<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, NodeClaim> {
         let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
         let call = Box::pin(async move { inner.create(&claim).await });
@@ -54,53 +51,5 @@ impl CloudProvider for DetachedCloud {
         let (inner, claim) = (Arc::clone(&self.inner), node_claim.clone());
         let call = Box::pin(async move { inner.delete(&claim).await });
         Box::pin(self.run_detached("cloud.delete", call))
-    }
-
-    fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
-        self.inner.get(provider_id)
-    }
-
-    fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>> {
-        self.inner.list()
-    }
-
-    fn instance_types<'a>(&'a self, node_pool: &'a NodePool) -> CloudFuture<'a, InstanceTypes> {
-        self.inner.instance_types(node_pool)
-    }
-
-    fn is_drifted<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, Option<DriftReason>> {
-        self.inner.is_drifted(node_claim)
-    }
-
-    fn reboot<'a>(
-        &'a self,
-        node_claim: &'a NodeClaim,
-        operation_id: &'a str,
-    ) -> CloudFuture<'a, ()> {
-        self.inner.reboot(node_claim, operation_id)
-    }
-
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner.repair_policies()
-    }
-
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        self.inner.supported_node_classes()
-    }
-
-    fn provider_labels(&self) -> ProviderLabels {
-        self.inner.provider_labels()
-    }
-
-    fn registration_hooks(&self) -> Vec<Arc<dyn RegistrationHook>> {
-        self.inner.registration_hooks()
-    }
-
-    fn default_termination_grace_period(&self) -> Option<Duration> {
-        self.inner.default_termination_grace_period()
     }
 }
