@@ -51,17 +51,19 @@ fn fake_type(cpu: u32) -> InstanceType {
         ("on-demand", "test-zone-3"),
     ];
     InstanceType {
-        requirements: Requirements::from_iter(requirements),
+        requirements: Requirements::from_iter(requirements).into(),
         offerings: sold.into_iter().map(|sold| offering(sold, price)).collect(),
         capacity: Resources::from_iter([
             (CPU, Quantity::from_units(cpu.into())),
             (MEMORY, memory),
             (PODS, Quantity::from_units((10 * cpu).into())),
-        ]),
+        ])
+        .into(),
         overhead: Resources::from_iter([
             (CPU, Quantity::from_nanos(100_000_000)),
             (MEMORY, Quantity::from_units(10 << 20)),
-        ]),
+        ])
+        .into(),
         name,
         volume_limits: BTreeMap::new(),
         dynamic_resources: DynamicResources::default(),

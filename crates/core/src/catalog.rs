@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::copy_on_write::CopyOnWrite;
 use crate::requirement::{Aliases, Requirements};
 use crate::resources::{MEMORY, Quantity, Resources};
 use crate::scheduling::dra::DynamicResources;
@@ -28,19 +29,21 @@ pub struct Catalog {
 pub type InstanceTypes = Arc<[Arc<InstanceType>]>;
 
 /// An instance type of the provider.
+///
+/// Copies share what is large, so that a new price or availability costs only new offerings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceType {
     /// The value of the instance-type label.
     pub name: String,
     /// The labels that its nodes may have. Every well-known label is defined; DoesNotExist where it
     /// makes no sense.
-    pub requirements: Requirements,
+    pub requirements: CopyOnWrite<Requirements>,
     /// The ways to buy it, unavailable ones included.
-    pub offerings: Vec<Offering>,
+    pub offerings: Arc<[Offering]>,
     /// The resources of the instance.
-    pub capacity: Resources,
+    pub capacity: CopyOnWrite<Resources>,
     /// What kubelet, system and eviction threshold keep, summed.
-    pub overhead: Resources,
+    pub overhead: CopyOnWrite<Resources>,
     /// How many volumes of a CSI driver a node can attach. An absent driver is unknown.
     pub volume_limits: BTreeMap<String, u32>,
     /// Devices that a node of this type will publish.
@@ -52,8 +55,8 @@ pub struct InstanceType {
 /// One way to buy an instance type: zone, capacity type, maybe a reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offering {
-    /// At least zone and capacity type.
-    pub requirements: Requirements,
+    /// At least zone and capacity type. Shared by the offerings of many instance types.
+    pub requirements: CopyOnWrite<Requirements>,
     /// US dollars per hour.
     pub price: f64,
     /// Whether it can be used at all. A full reservation is available.
@@ -87,6 +90,12 @@ pub struct AllocatableGroup {
 }
 
 impl InstanceType {
+    /// Returns a copy with other offerings, which shares all else.
+    #[must_use]
+    pub fn with_offerings(&self, offerings: impl Into<Arc<[Offering]>>) -> Self {
+        Self { offerings: offerings.into(), ..self.clone() }
+    }
+
     /// What pods can use of a node bought in an offering without overrides.
     pub fn allocatable(&self) -> Resources {
         allocatable(&self.capacity, &self.overhead)
@@ -166,9 +175,9 @@ fn allocatable(capacity: &Resources, overhead: &Resources) -> Resources {
 
 impl Offering {
     /// One that is available, not reserved, and as the cloud reports it.
-    pub fn new(requirements: Requirements, price: f64) -> Self {
+    pub fn new(requirements: impl Into<CopyOnWrite<Requirements>>, price: f64) -> Self {
         Self {
-            requirements,
+            requirements: requirements.into(),
             price,
             available: true,
             reservation_capacity: 0,

@@ -149,6 +149,11 @@ impl Overrides {
         self.by_type.contains_key(instance_type)
     }
 
+    /// Returns whether any overlay changes a price of an instance type.
+    pub fn has_price_changes(&self, instance_type: &TypeKey) -> bool {
+        self.by_type.get(instance_type).is_some_and(|overrides| !overrides.prices.is_empty())
+    }
+
     /// Returns the price change of an offering, if an overlay sets one.
     pub fn price_change(&self, instance_type: &TypeKey, offering: &str) -> Option<PriceChange> {
         Some(self.by_type.get(instance_type)?.prices.get(offering)?.value)

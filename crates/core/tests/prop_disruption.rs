@@ -344,7 +344,7 @@ fn check_replacements(world: &World, settings: &Settings, pass: &PassOutcome) {
                 let needed = if command.candidates.len() == 1 { 15 } else { 1 };
                 assert!(options.len() >= needed, "30/INV-5: {} options", options.len());
             }
-            let offered = options.iter().map(|one| &one.requirements);
+            let offered = options.iter().map(|one| &*one.requirements);
             assert!(
                 min_values::required_type_count(&claim.requirements, offered).is_ok(),
                 "30/INV-6"

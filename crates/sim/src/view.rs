@@ -110,7 +110,7 @@ impl Prices {
     pub fn of<'a>(types: impl IntoIterator<Item = &'a Arc<InstanceType>>) -> Self {
         let mut prices = BTreeMap::new();
         for instance_type in types {
-            for offering in &instance_type.offerings {
+            for offering in instance_type.offerings.iter() {
                 let value = |key| {
                     let requirement = offering.requirements.get(key)?;
                     requirement.values().first().cloned()

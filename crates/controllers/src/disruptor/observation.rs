@@ -113,7 +113,7 @@ fn resources_of_launching_claims(
         let named = of_types.and_then(|one| one.values.as_ref());
         let is_possible = |one: &&InstanceType| named.is_none_or(|names| names.contains(&one.name));
         let possible = types.iter().map(|one| &**one).filter(is_possible);
-        let mut largest = Resources::max(possible.map(|one| &one.capacity));
+        let mut largest = Resources::max(possible.map(|one| &*one.capacity));
         largest.set(NODES, Quantity::from_units(1));
         launching.entry(pool.to_owned()).or_default().add(&largest);
     }

@@ -36,7 +36,7 @@ async fn evaluate(bench: &Bench) -> ReconcileResult {
 async fn prices(bench: &Bench, pool: &str) -> Result<Vec<f64>, CloudError> {
     let pool = bench.context.cache.node_pools.get("", pool).expect("the pool is there");
     let types = bench.context.cloud.instance_types(&pool).await?;
-    let offerings = types.iter().flat_map(|kind| &kind.offerings);
+    let offerings = types.iter().flat_map(|kind| &*kind.offerings);
     let mut prices: Vec<_> = offerings.map(|offering| offering.price).collect();
     prices.sort_by(f64::total_cmp);
     prices.dedup();

@@ -161,7 +161,7 @@ fn requirements(
     let names = types.iter().map(|kind| kind.name.as_str());
     requirements
         .add(Requirement::in_values(labels::INSTANCE_TYPE, names).with_min_values(min_values));
-    let offerings = types.iter().flat_map(|kind| &kind.offerings);
+    let offerings = types.iter().flat_map(|kind| &*kind.offerings);
     let launchable = offerings.filter(|offering| {
         offering.is_launchable()
             && requirements.compatible(&offering.requirements, &catalog.well_known).is_ok()

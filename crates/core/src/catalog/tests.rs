@@ -25,10 +25,10 @@ fn unavailable(offering: Offering) -> Offering {
 fn instance_type(capacity: Resources, offerings: Vec<Offering>) -> InstanceType {
     InstanceType {
         name: "m5.large".to_owned(),
-        requirements: Requirements::default(),
-        offerings,
-        capacity,
-        overhead: units(&[("cpu", 1), ("memory", 100)]),
+        requirements: Requirements::default().into(),
+        offerings: offerings.into(),
+        capacity: capacity.into(),
+        overhead: units(&[("cpu", 1), ("memory", 100)]).into(),
         volume_limits: BTreeMap::new(),
         dynamic_resources: DynamicResources::default(),
         has_capacity_overlay: false,
@@ -112,7 +112,7 @@ fn a_full_reservation_is_not_launchable() {
         ("45/CP-1",    unavailable(reserved(1.0, 3)),          false),
         ("45/CP-2",    offering(ON_DEMAND, 1.0),               true),
         ("45/CP-2",    unavailable(offering(ON_DEMAND, 1.0)),  false),
-        ("untold",     Offering { requirements: Requirements::default(), ..offering(SPOT, 1.0) }, true),
+        ("untold",     Offering { requirements: Requirements::default().into(), ..offering(SPOT, 1.0) }, true),
     ];
     for (case, offering, expected) in cases {
         assert_eq!(offering.is_launchable(), expected, "{case}: {offering:?}");

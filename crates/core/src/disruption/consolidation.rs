@@ -353,7 +353,7 @@ impl<'a> Consolidation<'a> {
             return Ok(());
         }
         let types = self.prices.instance_types(self.pool_name(claim));
-        let offered = claim.instance_types.iter().map(|&at| &types[at as usize].requirements);
+        let offered = claim.instance_types.iter().map(|&at| &*types[at as usize].requirements);
         match min_values::required_type_count(&claim.requirements, offered) {
             Ok(_) => Ok(()),
             Err(unmet) => Err(Unconsolidatable::MinValuesUnmet { text: unmet.to_string() }),

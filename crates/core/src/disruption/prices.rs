@@ -66,7 +66,7 @@ impl<'a> LaunchPrices<'a> {
         if let Some(known) = self.by_zone.get(&key) {
             return Arc::clone(known);
         }
-        let sold = self.instance_types(pool).iter().flat_map(|one| &one.offerings);
+        let sold = self.instance_types(pool).iter().flat_map(|one| &*one.offerings);
         let zones = sold.filter_map(|offering| offering.requirements.get(ZONE));
         let zones: BTreeSet<&String> = zones.flat_map(Requirement::values).collect();
         let is_allowed = |zone: &&&String| requirements.get(ZONE).is_none_or(|all| all.has(zone));

@@ -159,7 +159,7 @@ pub(super) fn full_reservations(
         if template.compatible(&one.requirements, well_known).is_err() {
             continue;
         }
-        for offering in &one.offerings {
+        for offering in one.offerings.iter() {
             if template.compatible(&offering.requirements, well_known).is_err() {
                 continue;
             }

@@ -117,7 +117,7 @@ impl<'a> PoolView<'a> {
             let matching = matching_offerings(
                 &named.requirements,
                 &self.node_requirements(instance_type, &named.requirements),
-                offerings.iter().map(|offering| &offering.requirements),
+                offerings.iter().map(|offering| &*offering.requirements),
                 &catalog.well_known,
             );
             (!matching.is_empty()).then(|| Selection {
@@ -212,14 +212,28 @@ fn overlaid_type(
     let mut changed = instance_type.clone();
     let capacity = overrides.capacity(key);
     if !capacity.is_empty() {
-        changed.capacity = changed.capacity.overlaid_by(&capacity);
+        changed.capacity = changed.capacity.overlaid_by(&capacity).into();
         changed.has_capacity_overlay = true;
     }
-    for offering in &mut changed.offerings {
-        if let Some(change) = overrides.price_change(key, &offering_key(offering)) {
-            offering.price = change.apply(offering.price);
-            offering.has_price_overlay = true;
-        }
+    if overrides.has_price_changes(key) {
+        changed.offerings = overlaid_offerings(&changed.offerings, key, overrides);
     }
     Some(changed)
+}
+
+fn overlaid_offerings(
+    offerings: &[Offering],
+    key: &TypeKey,
+    overrides: &Overrides,
+) -> Arc<[Offering]> {
+    let overlaid = |offering: &Offering| match overrides.price_change(key, &offering_key(offering))
+    {
+        Some(change) => Offering {
+            price: change.apply(offering.price),
+            has_price_overlay: true,
+            ..offering.clone()
+        },
+        None => offering.clone(),
+    };
+    offerings.iter().map(overlaid).collect()
 }

@@ -1,7 +1,7 @@
 //! Requirements by key.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::{Aliases, BoundError, Requirement, RequirementItem};
 use crate::labels::HOSTNAME;
@@ -10,7 +10,9 @@ use crate::labels::HOSTNAME;
 /// value or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requirements {
-    by_key: BTreeMap<String, Requirement>,
+    /// Sorted by key. Shared by copies: instance types repeat the same fifty requirements, and
+    /// overlays and caches copy them.
+    sorted: Vec<Arc<Requirement>>,
 }
 
 impl Requirements {
@@ -37,37 +39,41 @@ impl Requirements {
     }
 
     /// Tightens the key by one more requirement.
-    pub fn add(&mut self, requirement: Requirement) {
-        let tightened = match self.by_key.get(requirement.key()) {
-            Some(existing) => requirement.intersection(existing),
-            None => requirement,
-        };
-        self.by_key.insert(tightened.key().to_owned(), tightened);
+    pub fn add(&mut self, requirement: impl Into<Arc<Requirement>>) {
+        let requirement = requirement.into();
+        match self.position(requirement.key()) {
+            Ok(found) => {
+                if let Some(known) = self.sorted.get_mut(found) {
+                    *known = Arc::new(requirement.intersection(known));
+                }
+            }
+            Err(place) => self.sorted.insert(place, requirement),
+        }
     }
 
     /// The requirement on a key, if there is one.
     pub fn get(&self, key: &str) -> Option<&Requirement> {
-        self.by_key.get(key)
+        self.sorted.get(self.position(key).ok()?).map(|known| &**known)
     }
 
     /// All requirements, by key.
     pub fn iter(&self) -> impl Iterator<Item = &Requirement> {
-        self.by_key.values()
+        self.sorted.iter().map(|known| &**known)
     }
 
     /// The keys, sorted.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.by_key.keys().map(String::as_str)
+        self.iter().map(Requirement::key)
     }
 
     /// How many keys are constrained.
     pub fn len(&self) -> usize {
-        self.by_key.len()
+        self.sorted.len()
     }
 
     /// Whether nothing is constrained.
     pub fn is_empty(&self) -> bool {
-        self.by_key.is_empty()
+        self.sorted.is_empty()
     }
 
     /// Whether some requirement asks for distinct values.
@@ -79,18 +85,22 @@ impl Requirements {
     pub fn items(&self) -> Vec<RequirementItem> {
         self.iter().flat_map(Requirement::items).collect()
     }
+
+    fn position(&self, key: &str) -> Result<usize, usize> {
+        self.sorted.binary_search_by(|known| known.key().cmp(key))
+    }
 }
 
-impl FromIterator<Requirement> for Requirements {
-    fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
+impl<R: Into<Arc<Requirement>>> FromIterator<R> for Requirements {
+    fn from_iter<I: IntoIterator<Item = R>>(requirements: I) -> Self {
         let mut set = Self::default();
         set.extend(requirements);
         set
     }
 }
 
-impl Extend<Requirement> for Requirements {
-    fn extend<I: IntoIterator<Item = Requirement>>(&mut self, requirements: I) {
+impl<R: Into<Arc<Requirement>>> Extend<R> for Requirements {
+    fn extend<I: IntoIterator<Item = R>>(&mut self, requirements: I) {
         requirements.into_iter().for_each(|requirement| self.add(requirement));
     }
 }

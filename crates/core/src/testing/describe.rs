@@ -67,10 +67,10 @@ fn pool_line(pool: &Pool) -> String {
 
 fn type_line(one: &InstanceType) -> String {
     let mut line = format!("{} {} volumes={:?}", one.name, one.capacity.json(), one.volume_limits);
-    for offering in &one.offerings {
+    for offering in one.offerings.iter() {
         let left = offering.reservation_capacity;
         let gone = if offering.available { "" } else { " gone" };
-        let _ = write!(line, " | {} ${}{gone} left={left}", offering.requirements, offering.price);
+        let _ = write!(line, " | {} ${}{gone} left={left}", *offering.requirements, offering.price);
         for own in [&offering.capacity_override, &offering.overhead_override] {
             let _ = if own.is_empty() { Ok(()) } else { write!(line, " instead={}", own.json()) };
         }

@@ -84,7 +84,7 @@ impl NodeBuilder {
     /// Of an instance type: what it has, and its labels with one value.
     #[must_use]
     pub fn of_type(mut self, instance_type: &InstanceType) -> Self {
-        self.node.capacity = instance_type.capacity.clone();
+        self.node.capacity = Resources::clone(&instance_type.capacity);
         self.node.allocatable = instance_type.allocatable();
         for requirement in instance_type.requirements.iter().filter(|r| !r.is_complement()) {
             if let Some(value) = requirement.values().first() {

@@ -162,10 +162,10 @@ impl TypeBuilder {
         let requirements = self.labels();
         InstanceType {
             name: self.name,
-            requirements,
-            offerings: self.offerings,
-            capacity: self.capacity,
-            overhead: self.overhead,
+            requirements: requirements.into(),
+            offerings: self.offerings.into(),
+            capacity: self.capacity.into(),
+            overhead: self.overhead.into(),
             volume_limits: self.volume_limits.into_iter().collect(),
             dynamic_resources: self.dynamic_resources,
             has_capacity_overlay: false,

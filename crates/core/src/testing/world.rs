@@ -295,7 +295,9 @@ impl World {
         let label = self.catalog.reservation_id_label.clone();
         for types in self.catalog.pools.values_mut() {
             let mut changed: Vec<Arc<InstanceType>> = types.to_vec();
-            for offering in changed.iter_mut().flat_map(|one| &mut Arc::make_mut(one).offerings) {
+            let offerings =
+                changed.iter_mut().flat_map(|one| Arc::make_mut(&mut Arc::make_mut(one).offerings));
+            for offering in offerings {
                 if offering.reservation_id(label.as_deref()) == Some(id) {
                     offering.reservation_capacity = offering.reservation_capacity.saturating_sub(1);
                 }

@@ -207,7 +207,7 @@ fn check_node_claim(
         found.push(Violation::EmptyClaim { claim: position });
     }
     let requirements = &claim.requirements;
-    let offered = types.iter().map(|own| &own.requirements);
+    let offered = types.iter().map(|own| &*own.requirements);
     if places.request.options.min_values == MinValuesPolicy::Strict
         && min_values::required_type_count(requirements, offered).is_err()
     {

@@ -27,7 +27,7 @@ fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
                     nodes += 1;
                 }
                 PlannedNodeKind::Claim { pool: own, types, .. } if own.name == pool.name => {
-                    used.add(&Resources::max(types.iter().map(|own| &own.capacity)));
+                    used.add(&Resources::max(types.iter().map(|own| &*own.capacity)));
                     claims += 1;
                 }
                 _ => {}
@@ -52,7 +52,8 @@ fn check_reservations(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<
     let pools = request.snapshot.pools.iter();
     let lists = pools.filter_map(|pool| request.catalog.pools.get(&pool.name));
     let types = lists.flat_map(|list| list.iter());
-    for offering in types.flat_map(|own| &own.offerings).filter(|offering| offering.is_reserved()) {
+    for offering in types.flat_map(|own| &*own.offerings).filter(|offering| offering.is_reserved())
+    {
         let id = offering.reservation_id(label).unwrap_or_default();
         let least = slots.entry(id).or_insert(offering.reservation_capacity);
         *least = offering.reservation_capacity.min(*least);

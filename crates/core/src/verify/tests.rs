@@ -193,7 +193,7 @@ fn requests_of_pods_and_daemons_must_fit() {
         ("no offering", on_claim(), &|_, plan| requirements(plan, 0, &in_values(ZONE, &["x"])),
             &["nodeclaim 0: two cannot be launched", "nodeclaim 0: four cannot be launched"]),
         ("unavailable", on_claim(), &|small, _| {
-            *small = small.clone().types_with(|own| own.offerings.iter_mut().for_each(|o| o.available = own.name == "two"));
+            *small = small.clone().types_with(|own| Arc::make_mut(&mut own.offerings).iter_mut().for_each(|o| o.available = own.name == "two"));
         }, &["nodeclaim 0: four cannot be launched"]),
     ];
     for (case, small, change, expected) in cases {
@@ -379,7 +379,7 @@ fn limits_reservations_and_min_values_must_be_kept() {
     let reserved = SmallCluster::new(&[("two", 2, 0.2)]).reserved("res", 2).pods("web", 1500, 2);
     let found = violations_after(reserved, |small, _| {
         *small = small.clone().types_with(|own| {
-            own.offerings
+            Arc::make_mut(&mut own.offerings)
                 .iter_mut()
                 .for_each(|o| o.reservation_capacity = o.reservation_capacity.min(1));
         });

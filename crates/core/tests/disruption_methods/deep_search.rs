@@ -218,7 +218,8 @@ fn types_with_less_capacity_in_some_zones_are_not_narrowed() {
     let types = world.types_of("default").to_vec().into_iter().map(|one| {
         let mut one = karpenter_core::catalog::InstanceType::clone(&one);
         if one.name == "other" {
-            one.offerings[0].capacity_override = resources(&[("cpu", "64")]);
+            std::sync::Arc::make_mut(&mut one.offerings)[0].capacity_override =
+                resources(&[("cpu", "64")]);
         }
         std::sync::Arc::new(one)
     });

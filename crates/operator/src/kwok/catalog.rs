@@ -71,7 +71,7 @@ fn built_in_type(cpu: u32, family: &str, gib_per_cpu: u32, os: &str, arch: &str)
             Requirement::in_values(labels::ZONE, [zone]),
             Requirement::in_values(labels::CAPACITY_TYPE, [capacity_type]),
         ];
-        Offering::new(requirements.into_iter().collect(), price)
+        Offering::new(Requirements::from_iter(requirements), price)
     };
     let offerings = ZONES.iter().flat_map(|zone| {
         [
@@ -102,7 +102,7 @@ pub fn catalog<N: Into<String>>(
     let types: InstanceTypes = types.into_iter().collect();
     let mut well_known: BTreeSet<String> =
         provider.well_known_labels().map(str::to_owned).collect();
-    let offerings = types.iter().flat_map(|instance_type| &instance_type.offerings);
+    let offerings = types.iter().flat_map(|instance_type| &*instance_type.offerings);
     well_known.extend(offerings.flat_map(|offering| offering.requirements.keys()).map(Into::into));
     let is_reserved = well_known.contains(RESERVATION_ID);
     Catalog {
@@ -150,11 +150,11 @@ impl InstanceTypeSpec {
             one(kwok::INSTANCE_MEMORY, &self.memory),
         ];
         InstanceType {
-            requirements: Requirements::from_iter(requirements),
+            requirements: Requirements::from_iter(requirements).into(),
             name: self.name,
-            offerings: self.offerings,
-            capacity: with_default_pods(self.resources),
-            overhead: kubelet_overhead(),
+            offerings: self.offerings.into(),
+            capacity: with_default_pods(self.resources).into(),
+            overhead: kubelet_overhead().into(),
             volume_limits: BTreeMap::new(),
             dynamic_resources: DynamicResources::default(),
             has_capacity_overlay: false,

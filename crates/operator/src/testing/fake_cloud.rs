@@ -295,7 +295,8 @@ impl State {
         of: usize,
     ) {
         let mut types: Vec<_> = types.to_vec();
-        let offering = &mut Arc::make_mut(&mut types[of_type]).offerings[of];
+        let offerings = &mut Arc::make_mut(&mut types[of_type]).offerings;
+        let offering = &mut Arc::make_mut(offerings)[of];
         offering.reservation_capacity = offering.reservation_capacity.saturating_sub(1);
         match self.types_by_pool.get_mut(pool) {
             Some(own) => *own = types.into(),

@@ -32,13 +32,12 @@ pub(super) fn apply_price_changes(types: InstanceTypes, changes: &[PriceChange])
         return types;
     }
     let priced = |known: &Arc<InstanceType>| {
-        let mut priced = (**known).clone();
-        for offering in &mut priced.offerings {
+        let price = |offering: &Offering| {
             let own = changes.iter().filter(|change| change.covers(&known.name, offering));
             let factor: f64 = own.map(|change| change.factor).product();
-            offering.price *= factor;
-        }
-        Arc::new(priced)
+            Offering { price: offering.price * factor, ..offering.clone() }
+        };
+        Arc::new(known.with_offerings(known.offerings.iter().map(price).collect::<Vec<_>>()))
     };
     types.iter().map(priced).collect()
 }

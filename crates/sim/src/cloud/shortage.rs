@@ -105,11 +105,11 @@ impl AdjustedTypes {
             if !known.offerings.iter().any(|o| o.available && is_short(&short, known, o)) {
                 return Arc::clone(known);
             }
-            let mut marked = (**known).clone();
-            for offering in &mut marked.offerings {
-                offering.available &= !is_short(&short, known, offering);
-            }
-            Arc::new(marked)
+            let mark = |offering: &Offering| Offering {
+                available: offering.available && !is_short(&short, known, offering),
+                ..offering.clone()
+            };
+            Arc::new(known.with_offerings(known.offerings.iter().map(mark).collect::<Vec<_>>()))
         };
         let types =
             price::apply_price_changes(Arc::clone(&source), &prices).iter().map(mark).collect();

@@ -22,7 +22,7 @@ pub(super) struct Offerings {
 impl Offerings {
     pub(super) fn built_in() -> Self {
         let types = catalog::built_in();
-        let offerings = || types.iter().flat_map(|of| &of.offerings);
+        let offerings = || types.iter().flat_map(|of| &*of.offerings);
         let values = |key| {
             let requirements = offerings().filter_map(|offering| offering.requirements.get(key));
             requirements.flat_map(|found| found.values().iter().cloned()).collect()

@@ -40,7 +40,7 @@ impl Consolidation<'_> {
     /// Returns how many options, cheapest first, satisfy all minValues.
     fn count_needed_for_min_values(&self, claim: &PlannedNodeClaim) -> usize {
         let types = self.prices.instance_types(self.pool_name(claim));
-        let offered = claim.instance_types.iter().map(|&at| &types[at as usize].requirements);
+        let offered = claim.instance_types.iter().map(|&at| &*types[at as usize].requirements);
         min_values::required_type_count(&claim.requirements, offered)
             .unwrap_or(claim.instance_types.len())
     }

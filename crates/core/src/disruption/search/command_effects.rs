@@ -155,7 +155,7 @@ fn launched_node(
     if let Some((one, offer)) = cheapest {
         let own = one.requirements.iter().chain(offer.requirements.iter());
         node.labels.extend(single_value_labels(own));
-        node.capacity = one.capacity.clone();
+        node.capacity = Resources::clone(&one.capacity);
         node.allocatable = one.allocatable();
     }
     if let Some(object) = &mut node.object {
@@ -175,7 +175,7 @@ pub fn largest_capacity(
     catalog: &Catalog,
     claim: &PlannedNodeClaim,
 ) -> Resources {
-    Resources::max(possible_instance_types(snapshot, catalog, claim).map(|one| &one.capacity))
+    Resources::max(possible_instance_types(snapshot, catalog, claim).map(|one| &*one.capacity))
 }
 
 /// Returns the instance types that a NodeClaim may become.

@@ -72,7 +72,7 @@ fn template_drift_is_reported_before_requirements_drift() {
 fn instance_type_with(offerings: &[(&str, &str)]) -> InstanceType {
     let mut built = type_builder_with(offerings).build();
     if offerings.is_empty() {
-        built.offerings.clear();
+        built.offerings = Vec::new().into();
     }
     built
 }

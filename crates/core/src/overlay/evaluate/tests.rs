@@ -44,14 +44,15 @@ fn instance_type(name: &str) -> Arc<InstanceType> {
     requirements.add(Requirement::in_values(CAPACITY_TYPE, ["on-demand", "spot"]));
     Arc::new(InstanceType {
         name: name.to_owned(),
-        requirements,
+        requirements: requirements.into(),
         offerings: vec![
             offering("a", "on-demand", 10.0),
             offering("b", "on-demand", 10.0),
             offering("b", "spot", 4.0),
-        ],
-        capacity: units(&[("cpu", 4)]),
-        overhead: Resources::default(),
+        ]
+        .into(),
+        capacity: units(&[("cpu", 4)]).into(),
+        overhead: Resources::default().into(),
         volume_limits: [("ebs.csi.aws.com".to_owned(), 25)].into(),
         dynamic_resources: DynamicResources::default(),
         has_capacity_overlay: false,
@@ -157,7 +158,7 @@ fn adjustments_are_exact_for_halves_and_quarters() {
     ] {
         let (pools, mut catalog) = world();
         let mut cheap = InstanceType::clone(&instance_type("small"));
-        cheap.offerings = vec![offering("a", "on-demand", base)];
+        cheap.offerings = vec![offering("a", "on-demand", base)].into();
         catalog.pools = [("general".to_owned(), [Arc::new(cheap)].into_iter().collect())].into();
         let evaluation = evaluate(&pools, &catalog, &[price("o", 1, change, &[])]);
         assert_eq!(prices(&evaluation.catalog), [[expected]], "{case}: {base} {change}");
@@ -208,7 +209,7 @@ fn capacity_is_merged_and_the_heavier_overlay_wins() {
     let evaluation = evaluate(&pools, &catalog, &overlays);
     assert_eq!(accepted(&evaluation), ["b", "c", "a"], "40/OV-04");
     let large = find(&evaluation.catalog, "web", "large");
-    assert_eq!(large.capacity, units(&[("cpu", 4), ("x", 1), ("y", 2), ("z", 3)]), "40/OV-04");
+    assert_eq!(*large.capacity, units(&[("cpu", 4), ("x", 1), ("y", 2), ("z", 3)]), "40/OV-04");
     assert!(large.has_capacity_overlay);
     assert!(large.offerings.iter().all(|offering| !offering.has_price_overlay));
 }
@@ -251,11 +252,27 @@ fn node_pools_with_equal_overlays_share_one_list_of_types() {
 }
 
 #[test]
+fn an_overlay_shares_what_it_does_not_change() {
+    let (pools, catalog) = world();
+    let before = find(&catalog, "general", "small");
+    let priced = evaluate(&pools, &catalog, &[price("o", 1, "1", &[])]);
+    let after = find(&priced.catalog, "general", "small");
+    assert!(after.requirements.ptr_eq(&before.requirements), "a price overlay");
+    assert!(after.capacity.ptr_eq(&before.capacity) && after.overhead.ptr_eq(&before.overhead));
+    assert!(after.offerings[0].requirements.ptr_eq(&before.offerings[0].requirements));
+
+    let extended = evaluate(&pools, &catalog, &[capacity("p", 1, &[("x", 1)])]);
+    let after = find(&extended.catalog, "general", "small");
+    assert!(Arc::ptr_eq(&after.offerings, &before.offerings), "a capacity overlay");
+    assert!(after.requirements.ptr_eq(&before.requirements));
+}
+
+#[test]
 fn an_overlay_keeps_all_other_properties_of_an_instance_type() {
     let (pools, mut catalog) = world();
     let mut special = InstanceType::clone(&instance_type("small"));
-    special.offerings[0].capacity_override = units(&[("gpu", 1)]);
-    special.offerings[0].overhead_override = units(&[("cpu", 1)]);
+    Arc::make_mut(&mut special.offerings)[0].capacity_override = units(&[("gpu", 1)]);
+    Arc::make_mut(&mut special.offerings)[0].overhead_override = units(&[("cpu", 1)]);
     let expected = special.clone();
     catalog.pools = [("general".to_owned(), [Arc::new(special)].into_iter().collect())].into();
     let overlays = [price("o", 1, "1", &[]), capacity("p", 1, &[("x", 1)])];

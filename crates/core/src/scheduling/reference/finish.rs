@@ -34,7 +34,7 @@ pub(super) fn finish(
     });
     types.truncate(input.listed_types);
     if input.options.min_values == MinValuesPolicy::Strict {
-        let offered = types.iter().map(|&position| &template.list[position].requirements);
+        let offered = types.iter().map(|&position| &*template.list[position].requirements);
         min_values::required_type_count(&requirements, offered).map_err(|unmet| {
             PodRejection::MinValuesMissedAfterTruncation { pool: template.pool.name.clone(), unmet }
         })?;

@@ -20,7 +20,7 @@ impl Reservations {
     pub(super) fn new(input: &SolverInput<'_>) -> Self {
         let mut left: BTreeMap<String, u32> = BTreeMap::new();
         let types = input.snapshot.pools.iter().flat_map(|pool| input.types(pool));
-        for offering in types.flat_map(|t| &t.offerings).filter(|o| o.is_reserved()) {
+        for offering in types.flat_map(|t| &*t.offerings).filter(|o| o.is_reserved()) {
             let capacity = left.entry(id(input, offering)).or_insert(offering.reservation_capacity);
             *capacity = offering.reservation_capacity.min(*capacity);
         }
@@ -44,7 +44,7 @@ impl Reservations {
         }
         let (mut fallback, mut full, mut real) = (false, false, false);
         let mut reserved = BTreeSet::new();
-        for offering in types.into_iter().flat_map(|t| &t.offerings).filter(|o| o.available) {
+        for offering in types.into_iter().flat_map(|t| &*t.offerings).filter(|o| o.available) {
             if requirements.compatible(&offering.requirements, input.well_known()).is_err() {
                 continue;
             }

@@ -262,7 +262,7 @@ impl<'a> Solver<'a> {
     fn take_from_limits(&mut self, position: usize) {
         let template = &mut self.templates[position];
         let types = self.claims.last().map_or(&[][..], |claim| &claim.types);
-        let capacities = types.iter().map(|&position| &template.list[position].capacity);
+        let capacities = types.iter().map(|&position| &*template.list[position].capacity);
         template.remaining = template.remaining.after_claim(capacities);
     }
 

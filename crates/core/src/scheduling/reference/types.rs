@@ -144,7 +144,7 @@ pub(super) fn cheapest<'t>(
     types: impl IntoIterator<Item = &'t InstanceType>,
     requirements: &Requirements,
 ) -> Option<f64> {
-    cheapest_of(input, types.into_iter().flat_map(|candidate| &candidate.offerings), requirements)
+    cheapest_of(input, types.into_iter().flat_map(|candidate| &*candidate.offerings), requirements)
 }
 
 fn cheapest_of<'t>(
@@ -170,7 +170,7 @@ pub(super) fn filter(
     may_relax: bool,
 ) -> Result<FilteredTypes, Box<InstanceTypesRejection>> {
     let (types, flags) = filter.passing_types(candidates, requirements);
-    let offered = types.iter().map(|&position| &filter.list[position].requirements);
+    let offered = types.iter().map(|&position| &*filter.list[position].requirements);
     let unmet = min_values::required_type_count(requirements, offered).err();
     if !types.is_empty() && (unmet.is_none() || may_relax) {
         let requirements = match &unmet {

@@ -92,7 +92,7 @@ impl Solver<'_> {
         if wants_values {
             let list = &self.types[list].list;
             let offered =
-                instance_types.iter().map(|&position| &list[position as usize].requirements);
+                instance_types.iter().map(|&position| &*list[position as usize].requirements);
             min_values::required_type_count(&requirements, offered).map_err(|unmet| {
                 PodRejection::MinValuesMissedAfterTruncation {
                     pool: template.pool.name.clone(),

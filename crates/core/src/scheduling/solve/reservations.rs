@@ -38,7 +38,7 @@ impl Reservations {
                 continue;
             }
             lists.push(types);
-            for offering in types.iter().flat_map(|t| &t.offerings).filter(|o| o.is_reserved()) {
+            for offering in types.iter().flat_map(|t| &*t.offerings).filter(|o| o.is_reserved()) {
                 let id = offering.reservation_id(label).unwrap_or_default();
                 let capacity = i64::from(offering.reservation_capacity);
                 left.entry(id.to_owned())

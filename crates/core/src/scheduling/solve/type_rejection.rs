@@ -79,7 +79,7 @@ impl Solver<'_> {
             let offered = types
                 .types_of(&kept)
                 .into_iter()
-                .map(|position| &types.list[position as usize].requirements);
+                .map(|position| &*types.list[position as usize].requirements);
             unmet = min_values::required_type_count(&requirements, offered).err();
         }
         if !kept.is_empty() && unmet.is_none() {

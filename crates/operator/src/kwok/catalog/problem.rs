@@ -98,7 +98,11 @@ mod tests {
     fn valid_instance_types_have_no_problem() {
         assert_eq!(problem_of(|_| {}), None);
         assert_eq!(first_problem(&built_in()), None);
-        assert_eq!(problem_of(|types| types[0].offerings[0].price = 0.0), None, "it may be free");
+        assert_eq!(
+            problem_of(|types| Arc::make_mut(&mut types[0].offerings)[0].price = 0.0),
+            None,
+            "it may be free"
+        );
     }
 
     #[test]
@@ -114,7 +118,7 @@ mod tests {
             (f64::NAN, "NaN is not a price"),
         ] {
             check("[0] (c-1x-amd64-linux).offerings[2].Price", problem, |types| {
-                types[0].offerings[2].price = price;
+                Arc::make_mut(&mut types[0].offerings)[2].price = price;
             });
         }
         check("[0] (c-1x-amd64-linux).resources.cpu", "must not be negative", |types| {

@@ -168,7 +168,7 @@ fn instance_type_files_ignore_key_case_and_have_defaults() {
          kubernetes.io/os In [linux], node.kubernetes.io/instance-type In [g5.4xlarge], \
          topology.kubernetes.io/zone In [z-1]"
     );
-    let [reserved, other] = found.offerings.as_slice() else { panic!("two offerings") };
+    let [reserved, other] = &*found.offerings else { panic!("two offerings") };
     assert!(reserved.available && other.available);
     assert_eq!((reserved.price, reserved.reservation_capacity), (1.5, 3));
     assert_eq!(other.requirements.to_string(), "topology.kubernetes.io/zone In [z-2]");

@@ -110,7 +110,7 @@ fn an_instance_type_without_a_compatible_offering_is_skipped() {
     let error = selected_offering(&nowhere, &known, 1).unwrap_err();
     assert!(error.is(CloudErrorClass::InsufficientCapacity), "40/Q16: {error}");
     let mut unavailable = InstanceType::clone(&known[0]);
-    unavailable.offerings[0].available = false;
+    std::sync::Arc::make_mut(&mut unavailable.offerings)[0].available = false;
     let in_a = claim(&json!([types(&["cheap"])]));
     let error = selected_offering(&in_a, &[Arc::new(unavailable)], 1).unwrap_err();
     assert!(error.is(CloudErrorClass::InsufficientCapacity), "{error}");

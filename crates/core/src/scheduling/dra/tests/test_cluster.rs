@@ -219,10 +219,10 @@ impl TestCluster {
         let types = self.types.iter().map(|(name, resources)| {
             Arc::new(crate::catalog::InstanceType {
                 name: (*name).to_owned(),
-                requirements: Requirements::default(),
-                offerings: Vec::new(),
-                capacity: crate::resources::Resources::default(),
-                overhead: crate::resources::Resources::default(),
+                requirements: Requirements::default().into(),
+                offerings: Vec::new().into(),
+                capacity: crate::resources::Resources::default().into(),
+                overhead: crate::resources::Resources::default().into(),
                 volume_limits: BTreeMap::new(),
                 dynamic_resources: resources.clone(),
                 has_capacity_overlay: false,

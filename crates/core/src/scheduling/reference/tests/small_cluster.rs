@@ -100,7 +100,7 @@ impl SmallCluster {
     /// Sets the price of all offerings in a zone.
     pub(crate) fn price(self, zone: &str, price: f64) -> Self {
         self.types_with(|own| {
-            for offering in &mut own.offerings {
+            for offering in Arc::make_mut(&mut own.offerings) {
                 if offering.requirements.get(ZONE).is_some_and(|zones| zones.has(zone)) {
                     offering.price = price;
                 }
@@ -114,7 +114,7 @@ impl SmallCluster {
             let mut offering = offering("a", RESERVED, 0.001);
             offering.requirements.add(in_values(RESERVATION, &[id]));
             offering.reservation_capacity = capacity;
-            own.offerings.push(offering);
+            own.offerings = own.offerings.iter().cloned().chain([offering]).collect();
             let both = [RESERVED, "on-demand"];
             own.requirements = own
                 .requirements
@@ -122,7 +122,8 @@ impl SmallCluster {
                 .filter(|known| ![CAPACITY_TYPE, RESERVATION].contains(&known.key()))
                 .cloned()
                 .chain([in_values(CAPACITY_TYPE, &both), in_values(RESERVATION, &[id])])
-                .collect();
+                .collect::<Requirements>()
+                .into();
         })
     }
 
@@ -321,10 +322,11 @@ fn instance_type((name, cores, price): TypeSpec) -> InstanceType {
             Requirement::does_not_exist(RESERVATION),
         ]
         .into_iter()
-        .collect(),
+        .collect::<Requirements>()
+        .into(),
         offerings: ZONES.iter().map(|zone| offering(zone, "on-demand", price)).collect(),
-        capacity: capacity(cores),
-        overhead: Resources::default(),
+        capacity: capacity(cores).into(),
+        overhead: Resources::default().into(),
         volume_limits: BTreeMap::new(),
         dynamic_resources: DynamicResources::default(),
         has_capacity_overlay: false,
@@ -333,7 +335,7 @@ fn instance_type((name, cores, price): TypeSpec) -> InstanceType {
 
 pub(crate) fn offering(zone: &str, capacity_type: &str, price: f64) -> Offering {
     let requirements = [in_values(ZONE, &[zone]), in_values(CAPACITY_TYPE, &[capacity_type])];
-    Offering::new(requirements.into_iter().collect(), price)
+    Offering::new(Requirements::from_iter(requirements), price)
 }
 
 fn pod(name: &str, millis: i64, number: usize) -> Pod {
