@@ -17,6 +17,7 @@ mod options;
 pub mod reference;
 mod request;
 mod solve;
+pub mod truncation;
 
 pub use fuel::Fuel;
 #[cfg(any(test, feature = "testing"))]

@@ -12,7 +12,7 @@ use crate::plan::PlannedNodeClaim;
 use crate::rejection::PodRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
-use crate::scheduling::{MinValuesPolicy, min_values};
+use crate::scheduling::truncation;
 
 /// Returns the finished NodeClaim, or why its pods are rejected after all.
 pub(super) fn finish(
@@ -22,23 +22,19 @@ pub(super) fn finish(
 ) -> Result<PlannedNodeClaim, PodRejection> {
     let requirements = requirements(input, &claim);
     let requests = claim.requests.merge(&least_overhead(template, &claim));
-    let price = |position: usize| {
-        let price =
-            template.list[position].cheapest_launch_price(&requirements, input.well_known());
-        price.unwrap_or(f64::INFINITY)
-    };
     let mut types = claim.types;
-    types.sort_by(|&a, &b| {
-        let by_name = || template.list[a].name.cmp(&template.list[b].name);
-        price(a).total_cmp(&price(b)).then_with(by_name)
-    });
-    types.truncate(input.listed_types);
-    if input.options.min_values == MinValuesPolicy::Strict {
-        let offered = types.iter().map(|&position| &*template.list[position].requirements);
-        min_values::required_type_count(&requirements, offered).map_err(|unmet| {
-            PodRejection::MinValuesMissedAfterTruncation { pool: template.pool.name.clone(), unmet }
-        })?;
-    }
+    truncation::truncate(
+        &mut types,
+        |&position| &template.list[position],
+        &requirements,
+        input.well_known(),
+        input.listed_types,
+        input.options.min_values,
+    )
+    .map_err(|unmet| PodRejection::MinValuesMissedAfterTruncation {
+        pool: template.pool.name.clone(),
+        unmet,
+    })?;
     let kept = types.iter().map(|&position| &*template.list[position]);
     Ok(PlannedNodeClaim {
         pool: template.id,

@@ -12,7 +12,7 @@ use crate::rejection::PodRejection;
 use crate::requirement::{Requirement, Requirements};
 use crate::resources::Resources;
 use crate::scheduling::dra::CandidateId;
-use crate::scheduling::{Fuel, MinValuesPolicy, min_values};
+use crate::scheduling::{Fuel, truncation};
 
 /// The most lists of instance types that are kept between requests.
 const MOST_LISTED: usize = 4096;
@@ -87,19 +87,13 @@ impl Solver<'_> {
         };
         let claim = &self.claims[index];
         let template = &self.templates[claim.template];
-        let wants_values = requirements.has_min_values()
-            && self.input.options.min_values == MinValuesPolicy::Strict;
-        if wants_values {
-            let list = &self.types[list].list;
-            let offered =
-                instance_types.iter().map(|&position| &*list[position as usize].requirements);
-            min_values::required_type_count(&requirements, offered).map_err(|unmet| {
-                PodRejection::MinValuesMissedAfterTruncation {
-                    pool: template.pool.name.clone(),
-                    unmet,
-                }
+        let list = &self.types[list].list;
+        let offered = instance_types.iter().map(|&position| &*list[position as usize].requirements);
+        truncation::check_min_values(offered, &requirements, self.input.options.min_values)
+            .map_err(|unmet| PodRejection::MinValuesMissedAfterTruncation {
+                pool: template.pool.name.clone(),
+                unmet,
             })?;
-        }
         let mut requests = Resources::default();
         for pod in &claim.pods {
             let class = self.class_of(*pod);
@@ -176,7 +170,7 @@ impl Solver<'_> {
         let names = &self.types[list].list;
         let mut order: Vec<usize> = (0..prices.len()).collect();
         order.sort_by(|&a, &b| {
-            prices[a].total_cmp(&prices[b]).then_with(|| names[a].name.cmp(&names[b].name))
+            truncation::compare_prices((prices[a], &names[a].name), (prices[b], &names[b].name))
         });
         order.into_iter().map(number).collect()
     }
