@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::test::Step;
 use crate::tools::Toolbox;
-use crate::{bench, codegen, host, names, process, test, tidy};
+use crate::{bench, codegen, ec2_tables, host, names, process, test, tidy};
 
 /// Developer commands of karpenter-rs.
 #[derive(Debug, Parser)]
@@ -64,6 +64,12 @@ Examples:
     ///
     /// To be run after a change of the pinned Kubernetes; an end-to-end test tells when.
     Shapes,
+
+    /// Writes the tables of EC2's instance types, zones and prices. Needs Python and Go.
+    ///
+    /// The sources are pinned public packages, so the same command writes the same bytes.
+    #[command(name = "ec2-tables")]
+    Ec2Tables,
 
     /// Builds the programs that the end-to-end tests start, and prints their paths.
     ///
@@ -161,6 +167,7 @@ pub fn run() -> Result<()> {
         Command::Tidy { update } => tidy::run(update),
         Command::Codegen { check: true } => codegen::check(),
         Command::Codegen { check: false } => codegen::write(),
+        Command::Ec2Tables => ec2_tables::write(),
         Command::Shapes => codegen::write_type_table(),
         Command::Tools => {
             for (tool, path) in Toolbox::from_env()?.ensure_all()? {

@@ -11,6 +11,7 @@
 mod bench;
 pub mod cli;
 mod codegen;
+mod ec2_tables;
 pub mod host;
 mod names;
 mod process;

@@ -6,3 +6,4 @@
 
 pub mod discovery;
 pub mod reservations;
+pub mod tables;
