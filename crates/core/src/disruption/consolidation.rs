@@ -329,7 +329,7 @@ impl<'a> Consolidation<'a> {
     /// Restricts a replacement to spot, if any of its options offers spot.
     /// The prices were those of spot instances, so a launch that falls back to a more expensive
     /// on-demand instance must fail instead. That makes sense only where spot is available at all
-    /// (spec 30 §13 14).
+    /// (spec 30 §13 #14).
     fn restrict_to_spot(
         &mut self,
         mut claim: PlannedNodeClaim,

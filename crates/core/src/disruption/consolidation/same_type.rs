@@ -1,4 +1,4 @@
-//! Keeps several nodes from being replaced by one of their own instance types (spec 30 §6.6 5).
+//! Keeps several nodes from being replaced by one of their own instance types (spec 30 §6.6.5).
 //! That would be a deletion of the others with more moves.
 
 use std::collections::BTreeMap;
