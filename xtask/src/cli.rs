@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::test::Step;
 use crate::tools::Toolbox;
-use crate::{bench, codegen, ec2_tables, host, names, process, test, tidy};
+use crate::{bench, codegen, ec2_tables, host, names, process, spec, test, tidy};
 
 /// Developer commands of karpenter-rs.
 #[derive(Debug, Parser)]
@@ -51,6 +51,21 @@ Examples:
         /// Writes the baseline anew, if no check has more findings than before.
         #[arg(long)]
         update: bool,
+    },
+
+    /// Counts the cases of the specification with a test, and checks every citation.
+    ///
+    /// The specification is docs/spec. A string in a Rust file, a scenario or a script tests the
+    /// case that it cites (`20/A3`). Fails if a citation in code, tests or docs names nothing of
+    /// the specification, or if docs/coverage.md does not list the cases without a test.
+    #[command(after_help = "\
+Examples:
+  cargo xtask spec                 one line per file, and all wrong citations
+  cargo xtask spec --missing 50    the cases of docs/spec/50-aws.md without a test, too")]
+    Spec {
+        /// Lists the cases of this file that have no test.
+        #[arg(long, value_name = "NUMBER")]
+        missing: Option<String>,
     },
 
     /// Writes the files that are generated from the code, such as the CRDs of the chart.
@@ -165,6 +180,7 @@ pub fn run() -> Result<()> {
         }
         Command::Names { package } => names::print(package.as_deref()),
         Command::Tidy { update } => tidy::run(update),
+        Command::Spec { missing } => spec::run(missing.as_deref()),
         Command::Codegen { check: true } => codegen::check(),
         Command::Codegen { check: false } => codegen::write(),
         Command::Ec2Tables => ec2_tables::write(),

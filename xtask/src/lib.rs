@@ -16,6 +16,7 @@ pub mod host;
 mod names;
 mod process;
 mod source;
+mod spec;
 mod test;
 mod tidy;
 pub mod tools;

@@ -33,7 +33,7 @@ pub(crate) fn rust_files() -> Result<Vec<SourceFile>> {
     PACKAGE_FOLDERS
         .iter()
         .try_fold(Vec::new(), |mut files, folder| {
-            collect(&host::repo().join(folder), "rs", &mut files)?;
+            collect(&host::repo().join(folder), &["rs"], &mut files)?;
             Ok(files)
         })
         .map(sorted)
@@ -41,8 +41,13 @@ pub(crate) fn rust_files() -> Result<Vec<SourceFile>> {
 
 /// Reads all Markdown files, sorted by path.
 pub(crate) fn markdown_files() -> Result<Vec<SourceFile>> {
+    files(&["md"])
+}
+
+/// Reads all files with these extensions, sorted by path.
+pub(crate) fn files(extensions: &[&str]) -> Result<Vec<SourceFile>> {
     let mut files = Vec::new();
-    collect(host::repo(), "md", &mut files)?;
+    collect(host::repo(), extensions, &mut files)?;
     Ok(sorted(files))
 }
 
@@ -51,17 +56,17 @@ fn sorted(mut files: Vec<SourceFile>) -> Vec<SourceFile> {
     files
 }
 
-/// Adds the files below `folder` whose names end with `extension`.
-fn collect(folder: &Path, extension: &str, files: &mut Vec<SourceFile>) -> Result<()> {
+/// Adds the files below `folder` whose names end with one of the extensions.
+fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<SourceFile>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
     for entry in entries {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
         if entry.file_type()?.is_dir() {
             if !SKIPPED_FOLDERS.iter().any(|skipped| name == *skipped) {
-                collect(&path, extension, files)?;
+                collect(&path, extensions, files)?;
             }
-        } else if path.extension().is_some_and(|found| found == extension) {
+        } else if path.extension().is_some_and(|found| extensions.iter().any(|e| found == *e)) {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
             files.push(SourceFile { path: relative(&path), text });

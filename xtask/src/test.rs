@@ -12,7 +12,7 @@ use clap::ValueEnum;
 
 use crate::host::{self, Stopwatch};
 use crate::tools::Toolbox;
-use crate::{codegen, process, tidy};
+use crate::{codegen, process, spec, tidy};
 
 use self::slow_tests::SlowTests;
 
@@ -24,6 +24,8 @@ pub(crate) enum Step {
     Fmt,
     /// Names, head comments, words and Markdown lines
     Tidy,
+    /// Citations of the specification, and the list of its cases without a test
+    Spec,
     /// Lints
     Clippy,
     /// Generated files are up to date
@@ -71,6 +73,7 @@ impl Step {
             // Only the names of the files: the cure is always the same.
             Self::Fmt => StepAction::Cargo(&["fmt", "--all", "--check", "--", "-l"]),
             Self::Tidy => StepAction::Function(|| tidy::run(false)),
+            Self::Spec => StepAction::Function(|| spec::run(None)),
             Self::Clippy => StepAction::Cargo(&[
                 "clippy", "--locked", "--workspace", "--all-targets", "--no-default-features", "--", "-D", "warnings",
             ]),
@@ -105,7 +108,7 @@ impl Step {
                 let error = Toolbox::from_env().and_then(|tools| tools.check_can_build()).err()?;
                 Some(Unavailable { reason: format!("{error:#}"), optional: false })
             }
-            Self::Tidy | Self::Codegen | Self::Test | Self::Doc => None,
+            Self::Tidy | Self::Spec | Self::Codegen | Self::Test | Self::Doc => None,
         }
     }
 
@@ -236,13 +239,16 @@ mod tests {
 
     #[test]
     fn selected_steps_run_in_order_and_tools_only_with_e2e() {
-        use Step::{Clippy, Codegen, Deny, Doc, E2e, Fmt, Test, Tidy, Tools};
+        use Step::{Clippy, Codegen, Deny, Doc, E2e, Fmt, Spec, Test, Tidy, Tools};
         assert_eq!(
             selected_steps(&[], &[]),
-            [Fmt, Tidy, Clippy, Codegen, Test, Doc, Deny, Tools, E2e]
+            [Fmt, Tidy, Spec, Clippy, Codegen, Test, Doc, Deny, Tools, E2e]
         );
         assert_eq!(selected_steps(&[Test, Fmt], &[]), [Fmt, Test]);
-        assert_eq!(selected_steps(&[], &[E2e, Doc, Deny]), [Fmt, Tidy, Clippy, Codegen, Test]);
+        assert_eq!(
+            selected_steps(&[], &[E2e, Doc, Deny]),
+            [Fmt, Tidy, Spec, Clippy, Codegen, Test]
+        );
         assert_eq!(selected_steps(&[Tools], &[]), [Tools]);
     }
 
