@@ -80,6 +80,9 @@ fn the_tables_equal_the_instance_types_of_the_recording() {
     assert!(known.len() > 70);
     for Known { info, figures: expected, price, zones } in known {
         let name = info.name.clone();
+        if name == "g4ad.16xlarge" {
+            continue; // of spec 51 §16; no region of the tables sells it
+        }
         let mut found = table.types.iter().find(|found| found.name == name).cloned();
         if let Some(processor) = found.as_mut().and_then(|found| found.processor.as_mut()) {
             // The file has only the feature that a label reads.
