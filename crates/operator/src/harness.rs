@@ -8,8 +8,8 @@
 //!
 //! A [`Controller`] is a name, its watches, and a [`Reconcile`]. It receives the key of an object,
 //! never a change: it reads the object and does the missing work. One key is never reconciled twice
-//! at the same time. A panic ends that one reconcile, which is retried like a failed one. The
-//! harness knows nothing of nodes or pods.
+//! at the same time. A panic ends that one reconcile, which is retried like a failed one. Each reconcile
+//! has a span, `reconcile`. The harness knows nothing of nodes or pods.
 
 mod controller;
 mod error;
@@ -27,6 +27,6 @@ pub use observer::{
 };
 pub use queue::WorkQueue;
 pub use rate_limit::{RateLimit, TokenBucket, scaled_workers};
+pub(crate) use reconcile_loop::with_inherited_context;
 pub use reconcile_loop::{Harness, current_controller};
-pub(crate) use reconcile_loop::{ReconcileContext, with_inherited_context, with_reconcile_context};
 pub use shutdown::Shutdown;

@@ -15,24 +15,24 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
-use tracing_subscriber::registry::{LookupSpan, Scope};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::Clock;
-use crate::harness::with_reconcile_context;
 use crate::options::{LogLevel, Options};
 
 mod fields;
 mod output;
 mod sampler;
+mod span_fields;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use fields::{JsonField, LogRecord, json};
 pub use output::OutputError;
+pub use span_fields::SpanFieldsLayer;
 
 use fields::{LogFields, LogLine};
 use output::LogOutput;
@@ -91,7 +91,7 @@ fn subscriber(
     clock: Arc<dyn Clock>,
     output: LogOutput,
 ) -> impl Subscriber + Send + Sync {
-    tracing_subscriber::registry().with(LogLayer {
+    tracing_subscriber::registry().with(SpanFieldsLayer).with(LogLayer {
         level: config.level,
         commit: config.commit.clone(),
         clock,
@@ -113,11 +113,11 @@ struct LogSink {
 
 impl LogLayer {
     fn is_level_enabled(&self, metadata: &Metadata<'_>) -> bool {
-        let is_ours = metadata.target().starts_with(CRATE_PREFIX);
         // Spans carry the context of records inside them, at any level.
         if metadata.is_span() {
-            return is_ours;
+            return true;
         }
+        let is_ours = metadata.target().starts_with(CRATE_PREFIX);
         let least = match (self.level, is_ours) {
             (LogLevel::Debug, true) => Level::DEBUG,
             (LogLevel::Info, true) => Level::INFO,
@@ -134,22 +134,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         self.is_level_enabled(metadata)
     }
 
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = LogFields::default();
-        attributes.record(&mut fields);
-        if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(fields);
-        }
-    }
-
-    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<LogFields>()
-        {
-            values.record(fields);
-        }
-    }
-
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let now = self.clock.now();
         let mut fields = LogFields::default();
@@ -162,14 +146,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         if self.level == LogLevel::Debug {
             line.caller(event.metadata());
         }
-        if let Some(reconcile) = with_reconcile_context(LogFields::of_reconcile) {
-            line.context(&reconcile);
-        }
-        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
-            if let Some(of_span) = span.extensions().get::<LogFields>() {
-                line.context(of_span);
-            }
-        }
+        line.add_spans(event, &context);
         line.fields(fields);
         sink.output.write(&line);
     }

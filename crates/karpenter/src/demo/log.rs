@@ -9,12 +9,13 @@ mod deduplication;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use karpenter_operator::clock::Clock;
-use karpenter_operator::telemetry::LogRecord;
+use karpenter_operator::telemetry::{LogRecord, SpanFieldsLayer};
 use karpenter_sim::timeline::{Subject, Timeline};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry;
+use tracing_subscriber::registry::LookupSpan;
 
 use self::deduplication::{LogDecision, LogDeduplicator};
 
@@ -31,7 +32,7 @@ const PRODUCT_TARGETS: [&str; 3] =
 pub(super) fn forward_logs(timeline: &Timeline, clock: &Arc<dyn Clock>) -> impl Sized {
     let (timeline, clock) = (timeline.clone(), clock.clone());
     let listener = TimelineLayer { timeline, clock, deduplicator: Mutex::default() };
-    tracing::subscriber::set_default(registry().with(listener))
+    tracing::subscriber::set_default(registry().with(SpanFieldsLayer).with(listener))
 }
 
 #[derive(Debug)]
@@ -41,16 +42,17 @@ struct TimelineLayer {
     deduplicator: Mutex<LogDeduplicator>,
 }
 
-impl<S: Subscriber> Layer<S> for TimelineLayer {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for TimelineLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let (level, target) = (metadata.level(), metadata.target());
         let is_problem =
             *level <= Level::WARN && PRODUCT_TARGETS.iter().any(|part| target.starts_with(part));
-        metadata.is_event() && (is_problem || target.starts_with(DISRUPTOR_TARGET))
+        // Spans carry the controller and the object of the lines inside them.
+        metadata.is_span() || is_problem || target.starts_with(DISRUPTOR_TARGET)
     }
 
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let record = LogRecord::from_event(event);
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let record = LogRecord::from_event(event, &context);
         if record.message() == DISRUPTING_MESSAGE {
             let command = record.field("command").unwrap_or_default();
             return self.timeline.add(

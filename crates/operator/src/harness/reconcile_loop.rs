@@ -9,7 +9,7 @@ use futures_util::future::{Either, FutureExt, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use jiff::Timestamp;
 use tokio::task::coop::consume_budget;
-use tracing::error;
+use tracing::{Instrument as _, Span, error, info_span};
 
 use super::observer::{ControllerObserver, ReconcileEnd, ReconcileStart, ReconcileStatus};
 use super::queue::DequeuedKey;
@@ -22,37 +22,44 @@ use crate::watch::ObjectKey;
 mod tests;
 
 tokio::task_local! {
-    static CURRENT_RECONCILE: ReconcileContext;
-}
-
-/// The reconcile that the current task runs. It is no span: most reconciles log nothing, and
-/// creating spans for them took a twenty-fifth of the time of a scale-up.
-#[derive(Clone, Debug)]
-pub(crate) struct ReconcileContext {
-    pub(crate) controller: &'static str,
-    pub(crate) group: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) key: Arc<ObjectKey>,
-    pub(crate) id: u128,
+    /// The controller of the running reconcile. Metrics need it without a log subscriber, too, and
+    /// there are no spans then.
+    static CURRENT_CONTROLLER: &'static str;
 }
 
 /// Returns the controller that runs the current reconcile, for metrics; empty outside of one.
 pub fn current_controller() -> &'static str {
-    CURRENT_RECONCILE.try_with(|current| current.controller).unwrap_or_default()
+    CURRENT_CONTROLLER.try_with(|controller| *controller).unwrap_or_default()
 }
 
-/// Calls a function with the current reconcile; none outside of one.
-pub(crate) fn with_reconcile_context<R>(show: impl FnOnce(&ReconcileContext) -> R) -> Option<R> {
-    CURRENT_RECONCILE.try_with(show).ok()
-}
-
-/// Wraps work so that it keeps the current reconcile on another thread.
+/// Wraps work so that it keeps the controller and the span of the reconcile on another thread.
 pub(crate) fn with_inherited_context<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
-    let current = with_reconcile_context(Clone::clone);
-    move || match current {
-        Some(current) => CURRENT_RECONCILE.sync_scope(current, work),
-        None => work(),
+    let controller = CURRENT_CONTROLLER.try_with(|controller| *controller).ok();
+    let span = Span::current();
+    move || {
+        let work = || span.in_scope(work);
+        match controller {
+            Some(controller) => CURRENT_CONTROLLER.sync_scope(controller, work),
+            None => work(),
+        }
     }
+}
+
+/// Creates the span of a reconcile. Log records inside it have its fields.
+///
+/// The span is a root: the harness decides when a reconcile runs, not the task that changed the
+/// object.
+fn reconcile_span(controller: &Controller, key: &ObjectKey, id: u128) -> Span {
+    info_span!(
+        parent: None,
+        "reconcile",
+        controller = controller.name,
+        controllerGroup = controller.group,
+        controllerKind = controller.kind,
+        namespace = key.namespace,
+        name = key.name,
+        reconcileID = format_args!("{id:032x}"),
+    )
 }
 
 /// What controllers run on.
@@ -139,13 +146,6 @@ impl Harness {
         id: u128,
     ) -> ReconcileEnd {
         let queue = &controller.queue;
-        let current = ReconcileContext {
-            controller: controller.name,
-            group: controller.group,
-            kind: controller.kind,
-            key: key.clone(),
-            id,
-        };
         let work = async {
             match AssertUnwindSafe(controller.reconcile(&key)).catch_unwind().await {
                 Ok(result) => apply_outcome(queue, &key, result),
@@ -156,7 +156,8 @@ impl Harness {
                 }
             }
         };
-        let how = CURRENT_RECONCILE.scope(current, work).await;
+        let work = work.instrument(reconcile_span(controller, &key, id));
+        let how = CURRENT_CONTROLLER.scope(controller.name, work).await;
         queue.done(&key);
         ReconcileEnd { started_at: began, duration: elapsed(began, self.clock.now()), status: how }
     }

@@ -10,9 +10,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use crate::harness::{ReconcileContext, ReconcileError, with_reconcile_context};
+use super::span_fields::SpanFields;
+use crate::harness::ReconcileError;
 
 /// Marks a text that is JSON. No text of ours begins with it.
 const JSON_MARK: &str = "\u{1e}json:";
@@ -31,26 +34,11 @@ impl fmt::Debug for JsonField {
     }
 }
 
-/// The fields of a span or an event, in their order. Every reconcile has a span, and most log
-/// nothing: so names are not copied before a record needs them.
+/// The fields of an event, or those of a span for a record, in their order.
 #[derive(Debug, Default)]
 pub(super) struct LogFields(Vec<(Cow<'static, str>, Value)>);
 
 impl LogFields {
-    /// Which reconcile it is.
-    pub(super) fn of_reconcile(current: &ReconcileContext) -> Self {
-        let ReconcileContext { controller, group, kind, key, id } = current;
-        let fields = [
-            ("controller", (*controller).into()),
-            ("controllerGroup", (*group).into()),
-            ("controllerKind", (*kind).into()),
-            ("namespace", key.namespace.as_str().into()),
-            ("name", key.name.as_str().into()),
-            ("reconcileID", format!("{id:032x}").into()),
-        ];
-        Self(fields.map(|(name, value): (_, Value)| (Cow::Borrowed(name), value)).into())
-    }
-
     pub(super) fn message(&self) -> &str {
         self.text("message")
     }
@@ -60,16 +48,30 @@ impl LogFields {
         found.and_then(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
+    /// Returns the names and values.
+    pub(super) fn into_values(self) -> Vec<(Cow<'static, str>, Value)> {
+        self.0
+    }
+
     fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         let name = field.name();
-        self.set(name, object_value(name, value.into()));
+        self.set(name.into(), object_value(name, value.into()));
+    }
+
+    /// Sets a field to a text, or to the JSON that the text holds.
+    pub(super) fn insert_text(&mut self, name: Cow<'static, str>, text: &str) {
+        let value = match text.strip_prefix(JSON_MARK).map(serde_json::from_str) {
+            Some(Ok(json)) => json,
+            _ => object_value(&name, text.into()),
+        };
+        self.set(name, value);
     }
 
     /// Sets a field; the last value of a name counts.
-    fn set(&mut self, name: &'static str, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| known == name) {
+    pub(super) fn set(&mut self, name: Cow<'static, str>, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) => *known = value,
-            None => self.0.push((Cow::Borrowed(name), value)),
+            None => self.0.push((name, value)),
         }
     }
 }
@@ -105,13 +107,7 @@ impl Visit for LogFields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = format!("{value:?}");
-        match text.strip_prefix(JSON_MARK).and_then(|json| serde_json::from_str(json).ok()) {
-            Some(json) => {
-                self.set(field.name(), json);
-            }
-            None => self.insert(field, text),
-        }
+        self.insert_text(field.name().into(), &format!("{value:?}"));
     }
 }
 
@@ -155,12 +151,15 @@ fn object(text: &str) -> Value {
 pub struct LogRecord(LogLine);
 
 impl LogRecord {
-    /// Creates a record from an event and its reconcile context.
-    pub fn from_event(event: &Event<'_>) -> Self {
+    /// Creates a record from an event, with the fields of its spans.
+    ///
+    /// The subscriber needs a [`SpanFieldsLayer`](super::SpanFieldsLayer) for the latter.
+    pub fn from_event<S>(event: &Event<'_>, context: &Context<'_, S>) -> Self
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
         let mut line = LogLine(Map::new());
-        if let Some(reconcile) = with_reconcile_context(LogFields::of_reconcile) {
-            line.context(&reconcile);
-        }
+        line.add_spans(event, context);
         let mut fields = LogFields::default();
         event.record(&mut fields);
         line.fields(fields);
@@ -243,9 +242,21 @@ impl LogLine {
         self.0.insert("caller".to_owned(), format!("{}:{number}", place.join("/")).into());
     }
 
+    /// Adds the fields of the event's spans, the outermost first.
+    pub(super) fn add_spans<S>(&mut self, event: &Event<'_>, context: &Context<'_, S>)
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
+            if let Some(fields) = span.extensions().get::<SpanFields>() {
+                self.add_span(&fields.to_log_fields());
+            }
+        }
+    }
+
     /// Adds the fields of a span, with the object of a reconcile in the form of other object
     /// fields.
-    pub(super) fn context(&mut self, span: &LogFields) {
+    fn add_span(&mut self, span: &LogFields) {
         let kind = span.text("controllerKind");
         for (key, value) in &span.0 {
             if key.starts_with("controller") && value.as_str().is_some_and(str::is_empty) {

@@ -7,7 +7,13 @@ use serde_json::{Value, json as value};
 use tracing::{debug, error, info, info_span, trace, warn};
 
 use super::*;
-use crate::harness::ReconcileError;
+use crate::clock::TokioClock;
+use crate::harness::{
+    Controller, Harness, NoopObserver, RateLimit, Reconcile, ReconcileError, ReconcileResult,
+    Shutdown, WorkQueue,
+};
+use crate::rng::SeededRng;
+use crate::watch::ObjectKey;
 
 /// A clock that always returns the same time.
 #[derive(Debug)]
@@ -25,6 +31,15 @@ impl Clock for FixedClock {
     fn sleep(&self, _: std::time::Duration) -> futures_util::future::BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
+}
+
+/// Sets the subscriber of this thread until the result is dropped.
+///
+/// With one dispatcher alone, `tracing` evaluates a call site for the thread that reaches it first.
+/// That may be the thread of a test without subscriber, so a second dispatcher is kept, too.
+pub(crate) fn set_subscriber(subscriber: impl Subscriber + Send + Sync) -> impl Sized {
+    let other = tracing::Dispatch::new(tracing_subscriber::registry());
+    (tracing::subscriber::set_default(subscriber), other)
 }
 
 fn config(level: LogLevel, commit: Option<&str>) -> LogConfig {
@@ -87,6 +102,50 @@ fn log_records_of_a_reconcile_have_its_context() {
     );
     assert_eq!(second["Pod"], value!({"name": "web", "namespace": "default"}));
     assert_eq!((second.get("controllerKind"), &second["reconcileID"]), (None, &value!("8")));
+}
+
+/// Logs once, and fails.
+struct FailingReconciler;
+
+impl Reconcile for FailingReconciler {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
+        info!(Pod = "default/web", "launched nodeclaim");
+        Err(ReconcileError::new("no"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn log_records_of_the_harness_have_the_fields_of_its_span() {
+    let (output, memory) = LogOutput::memory();
+    let subscriber = subscriber(&config(LogLevel::Info, None), Arc::new(FixedClock), output);
+    let _logging = set_subscriber(subscriber);
+    let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
+    let harness = Harness {
+        clock: clock.clone(),
+        rng: Arc::new(SeededRng::new(1)),
+        observer: Arc::new(NoopObserver),
+        shutdown: Shutdown::new(),
+    };
+    let queue = WorkQueue::new(&clock, RateLimit::REASONABLE);
+    queue.add(ObjectKey::new("shop", "web-1"));
+    let controller = Controller::new("nodeclaim.lifecycle", &clock, FailingReconciler)
+        .for_kind("karpenter.sh", "NodeClaim")
+        .queue(&queue);
+    let end = async {
+        clock.sleep(std::time::Duration::from_millis(1)).await;
+        harness.shutdown.begin();
+    };
+    tokio::join!(harness.run(controller), end);
+    let id = harness.rng.fork("reconcile ids").fork("nodeclaim.lifecycle").u128();
+    let line = |level: &str, message: &str, field: &str| {
+        format!(
+            r#"{{"level":"{level}","time":"2026-11-01T10:00:00.042Z","logger":"controller","message":"{message}","controller":"nodeclaim.lifecycle","controllerGroup":"karpenter.sh","controllerKind":"NodeClaim","NodeClaim":{{"name":"web-1","namespace":"shop"}},"namespace":"shop","name":"web-1","reconcileID":"{id:032x}",{field}}}"#
+        ) + "\n"
+    };
+    let launched = r#""Pod":{"name":"web","namespace":"default"}"#;
+    let wanted = line("INFO", "launched nodeclaim", launched)
+        + &line("ERROR", "Reconciler error", r#""error":"no""#);
+    assert_eq!(String::from_utf8(memory.lock().unwrap().clone()).unwrap(), wanted);
 }
 
 #[test]
@@ -173,19 +232,24 @@ fn log_layers_receive_fields_and_text() {
     #[derive(Clone, Default)]
     struct Heard(Arc<Mutex<Vec<Row>>>);
 
-    impl<S: Subscriber> Layer<S> for Heard {
-        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-            let record = LogRecord::from_event(event);
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Heard {
+        fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+            let record = LogRecord::from_event(event, &context);
             let row = (record.to_string(), record.field("Pod"), record.field("count"));
             self.0.lock().unwrap().push(row);
         }
     }
 
     let heard = Heard::default();
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(heard.clone()), || {
+    let layers = tracing_subscriber::registry().with(SpanFieldsLayer).with(heard.clone());
+    tracing::subscriber::with_default(layers, || {
+        let span = info_span!("reconcile", controller = "provisioner", reconcileID = "7");
+        let _entered = span.enter();
         error!(Pod = "default/web", count = 3, error = "no room", "could not schedule pod");
     });
-    let words = r#"could not schedule pod Pod=default/web count=3 error="no room""#.to_owned();
+    let words = "could not schedule pod controller=provisioner Pod=default/web count=3 \
+                 error=\"no room\"";
+    let words = words.to_owned();
     let row = (words, Some("default/web".to_owned()), Some("3".to_owned()));
     assert_eq!(*heard.0.lock().unwrap(), [row]);
 }

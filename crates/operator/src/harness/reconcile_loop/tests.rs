@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::{NoopObserver, RateLimit, Reconcile, WorkQueue};
 use super::*;
+
+mod span;
 use crate::clock::TokioClock;
 use crate::compute::{Blocking, run};
 use crate::harness::tasks::Tasks;
