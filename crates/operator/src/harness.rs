@@ -8,8 +8,9 @@
 //!
 //! A [`Controller`] is a name, its watches, and a [`Reconcile`]. It receives the key of an object,
 //! never a change: it reads the object and does the missing work. One key is never reconciled twice
-//! at the same time. A panic ends that one reconcile, which is retried like a failed one. Each reconcile
-//! has a span, `reconcile`. The harness knows nothing of nodes or pods.
+//! at the same time. A panic ends that one reconcile, which is retried like a failed one; a terminal
+//! error is not retried until the object changes. Each reconcile has a span, `reconcile`. The harness
+//! knows nothing of nodes or pods.
 
 mod controller;
 mod error;

@@ -9,17 +9,38 @@ use crate::cloud::BoxError;
 /// An error with the operation that failed, and fields for logs.
 ///
 /// As text it is `doing, what happened (key=value, …)`, as upstream writes it.
+///
+/// A terminal error is one that a retry cannot repair, for example an invalid field of the
+/// reconciled object. The harness logs and counts it, and reconciles the object again when the
+/// object changes.
 #[derive(Debug)]
 pub struct ReconcileError {
     operation: Option<String>,
     source: BoxError,
     fields: BTreeMap<&'static str, String>,
+    is_terminal: bool,
+}
+
+/// The text of several errors.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct JoinedErrors {
+    text: String,
+    is_terminal: bool,
 }
 
 impl ReconcileError {
     /// Wraps an error without context.
     pub fn new(error: impl Into<BoxError>) -> Self {
-        Self { operation: None, source: error.into(), fields: BTreeMap::new() }
+        let (source, fields) = (error.into(), BTreeMap::new());
+        Self { operation: None, source, fields, is_terminal: false }
+    }
+
+    /// Wraps an error that the harness does not retry until the object changes.
+    ///
+    /// The text is `terminal error: what happened`, as in controller-runtime.
+    pub fn terminal(error: impl Into<BoxError>) -> Self {
+        Self { is_terminal: true, ..Self::new(error) }
     }
 
     /// Wraps an error with the operation that failed.
@@ -34,15 +55,27 @@ impl ReconcileError {
         self
     }
 
-    /// Several as one: `a; b`. None if there is none.
+    /// Joins several errors to one: `a; b`. None if there is none.
+    ///
+    /// The result is terminal if one of the errors is.
     pub fn join(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
-        let mut errors = errors.into_iter();
-        let first = errors.next()?;
-        let rest: Vec<_> = errors.map(|error| error.to_string()).collect();
-        if rest.is_empty() {
-            return Some(first);
+        let mut errors: Vec<_> = errors.into_iter().collect();
+        if errors.len() < 2 {
+            return errors.pop();
         }
-        Some(Self::new(format!("{first}; {}", rest.join("; "))))
+        let is_terminal = errors.iter().any(Self::is_terminal);
+        let texts: Vec<_> = errors.iter().map(Self::to_string).collect();
+        Some(Self::new(JoinedErrors { text: texts.join("; "), is_terminal }))
+    }
+
+    /// Whether this error, or one that it wraps, is terminal.
+    pub fn is_terminal(&self) -> bool {
+        let first: &(dyn Error + 'static) = self;
+        std::iter::successors(Some(first), |&error| error.source()).any(|error| {
+            let own = error.downcast_ref::<Self>().map(|error| error.is_terminal);
+            let joined = error.downcast_ref::<JoinedErrors>().map(|error| error.is_terminal);
+            own.or(joined).unwrap_or(false)
+        })
     }
 
     /// Returns the log fields by key.
@@ -66,6 +99,9 @@ impl fmt::Display for ReconcileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(doing) = &self.operation {
             write!(f, "{doing}, ")?;
+        }
+        if self.is_terminal {
+            f.write_str("terminal error: ")?;
         }
         match self.source.downcast_ref::<kube::Error>() {
             // Its own text repeats the whole answer.
@@ -113,5 +149,19 @@ mod tests {
         let both = ReconcileError::join([ReconcileError::new("a"), error]).unwrap();
         assert_eq!(both.to_string(), format!("a; {text}"));
         assert!(ReconcileError::join([]).is_none());
+    }
+
+    #[test]
+    fn an_error_is_terminal_if_any_of_its_causes_is() {
+        let terminal = || ReconcileError::terminal("invalid tags");
+        assert_eq!(terminal().to_string(), "terminal error: invalid tags");
+        let outer = ReconcileError::with_context("reconciling nodeclass", terminal());
+        assert_eq!(outer.to_string(), "reconciling nodeclass, terminal error: invalid tags");
+        let joined = ReconcileError::join([ReconcileError::new("throttled"), terminal()]).unwrap();
+        assert_eq!(joined.to_string(), "throttled; terminal error: invalid tags");
+        let rejoined = ReconcileError::join([joined, ReconcileError::new("a")]).unwrap();
+        assert!(outer.is_terminal() && rejoined.is_terminal(), "50 §1.9 step 5");
+        let others = [ReconcileError::new("a"), ReconcileError::new("b")];
+        assert!(!ReconcileError::join(others).unwrap().is_terminal());
     }
 }

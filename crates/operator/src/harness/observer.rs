@@ -17,6 +17,8 @@ pub enum ReconcileStatus {
     Requeue,
     /// It failed.
     Error,
+    /// It failed, and a retry would fail again.
+    TerminalError,
     /// It panicked.
     Panic,
 }

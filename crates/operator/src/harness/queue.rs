@@ -140,6 +140,19 @@ impl WorkQueue {
         self.state().update_key(key, |standing| standing.failures = 0);
     }
 
+    /// Drops the retries of a key: its failures, and the time at which it becomes ready.
+    pub(super) fn cancel_retries(&self, key: &Arc<ObjectKey>) {
+        let mut state = self.state();
+        let mut cancelled = None;
+        state.update_key(key, |standing| {
+            standing.failures = 0;
+            cancelled = standing.due.take();
+        });
+        if let Some(due) = cancelled {
+            state.delayed.remove(&(due, key.clone()));
+        }
+    }
+
     /// Returns how many keys are ready.
     pub fn len(&self) -> usize {
         self.state().ready.len()

@@ -185,6 +185,10 @@ fn apply_outcome(
         }
         Err(error) => {
             log_error(&error);
+            if error.is_terminal() {
+                queue.cancel_retries(key);
+                return ReconcileStatus::TerminalError;
+            }
             queue.add_rate_limited(key);
             ReconcileStatus::Error
         }

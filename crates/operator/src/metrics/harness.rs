@@ -21,9 +21,7 @@ impl ControllerObserver for Metrics {
     ) -> Arc<dyn WorkObserver> {
         let of_controller = Controller { controller };
         self.max_concurrent_reconciles.set(&of_controller, number(workers));
-        for counter in [&self.terminal_reconcile_errors, &self.reconcile_timeouts] {
-            counter.add(&of_controller, 0.0);
-        }
+        self.reconcile_timeouts.add(&of_controller, 0.0);
         let work = Arc::new(ControllerWork::new(controller, self));
         self.controllers.lock().insert(controller, work.clone());
         work
@@ -45,6 +43,7 @@ struct ControllerWork {
     requeued_after: prometheus::Counter,
     failed: prometheus::Counter,
     errors: prometheus::Counter,
+    terminal_errors: prometheus::Counter,
     panics: prometheus::Counter,
     in_progress: Mutex<WorkInProgress>,
 }
@@ -75,6 +74,7 @@ impl ControllerWork {
             requeued_after: ended("requeue_after"),
             failed: ended("error"),
             errors: metrics.reconcile_errors.series(&of_controller),
+            terminal_errors: metrics.terminal_reconcile_errors.series(&of_controller),
             panics: metrics.reconcile_panics.series(&of_controller),
             in_progress: Mutex::default(),
         }
@@ -110,14 +110,16 @@ impl WorkObserver for ControllerWork {
             ReconcileStatus::Success => self.succeeded.inc(),
             ReconcileStatus::RequeueAfter => self.requeued_after.inc(),
             ReconcileStatus::Requeue => self.requeued.inc(),
-            // A panic is an error too, as upstream has it.
-            ReconcileStatus::Error | ReconcileStatus::Panic => {
+            // Panics and terminal errors count as errors too, as in controller-runtime.
+            ReconcileStatus::Error | ReconcileStatus::TerminalError | ReconcileStatus::Panic => {
                 self.failed.inc();
                 self.errors.inc();
             }
         }
-        if how == ReconcileStatus::Panic {
-            self.panics.inc();
+        match how {
+            ReconcileStatus::TerminalError => self.terminal_errors.inc(),
+            ReconcileStatus::Panic => self.panics.inc(),
+            _ => {}
         }
         self.reconcile_duration.observe(took.as_secs_f64());
         self.work_duration.observe(took.as_secs_f64());

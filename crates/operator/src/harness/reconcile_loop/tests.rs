@@ -7,6 +7,7 @@ use super::super::{NoopObserver, RateLimit, Reconcile, WorkQueue};
 use super::*;
 
 mod span;
+mod terminal_errors;
 use crate::clock::TokioClock;
 use crate::compute::{Blocking, run};
 use crate::harness::tasks::Tasks;

@@ -23,6 +23,7 @@ impl Reconcile for ScriptedReconciler {
         match key.name.as_str() {
             "panics" => panic!("on purpose"),
             "fails" => Err(ReconcileError::new("no")),
+            "invalid" => Err(ReconcileError::terminal("no")),
             "later" => Ok(Outcome::RequeueAfter(Duration::from_hours(1))),
             "conflicts" => Ok(Outcome::Requeue),
             "slow" => {
@@ -101,34 +102,34 @@ impl Bench {
 
 #[tokio::test(start_paused = true)]
 async fn reconciles_and_queue_work_of_a_controller_are_recorded() {
-    let bench = Bench::start(&["panics", "fails", "later", "conflicts", "fine"]);
+    let bench = Bench::start(&["panics", "fails", "invalid", "later", "conflicts", "fine"]);
     bench.sleep(1).await;
     bench.assert_values(
         Bench::controller_value,
         &[
             ("max_concurrent_reconciles", 2.0),
-            ("reconcile_errors_total", 2.0),
-            ("terminal_reconcile_errors_total", 0.0),
+            ("reconcile_errors_total", 3.0),
+            ("terminal_reconcile_errors_total", 1.0),
             ("reconcile_panics_total", 1.0),
             ("reconcile_timeouts_total", 0.0),
             ("active_workers", 0.0),
-            ("reconcile_time_seconds", 5.0),
+            ("reconcile_time_seconds", 6.0),
         ],
     );
     bench.assert_values(
         Bench::queue_value,
         &[
-            ("adds_total", 5.0),
+            ("adds_total", 6.0),
             ("retries_total", 4.0),
-            ("queue_duration_seconds", 5.0),
-            ("work_duration_seconds", 5.0),
+            ("queue_duration_seconds", 6.0),
+            ("work_duration_seconds", 6.0),
         ],
     );
     let results = ["error", "requeue_after", "requeue", "success"].map(|result| {
         let labels = [("controller", NAME), ("result", result)];
         format!("{result} {}", bench.value("controller_runtime_reconcile_total", &labels))
     });
-    assert_eq!(results, ["error 2", "requeue_after 1", "requeue 1", "success 1"]);
+    assert_eq!(results, ["error 3", "requeue_after 1", "requeue 1", "success 1"]);
     bench.tasks.stop().await;
 }
 
