@@ -52,12 +52,18 @@ pub trait CloudProvider: Debug + Send + Sync {
     /// so it is cheap after the first time.
     fn delete<'a>(&'a self, node_claim: &'a NodeClaim) -> CloudFuture<'a, ()>;
 
-    /// The instance of this provider id; [`CloudError::NodeClaimNotFound`] if there is none, or if
-    /// it is ending.
+    /// Returns the instance with this provider id, also while it shuts down.
+    ///
+    /// An instance that is shutting down has a deletion time.
+    /// [`CloudError::NodeClaimNotFound`] means that the instance is terminated, or that the cloud
+    /// does not know it. KWOK has no instance that shuts down: there a Node with a deletion time is
+    /// not found.
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim>;
 
-    /// All instances that this cluster's Karpenter owns. Those that are ending are left out or have
-    /// a deletion time. The creation time is that of the launch.
+    /// Returns all instances that the Karpenter of this cluster owns.
+    ///
+    /// Instances that are shutting down are left out or have a deletion time. The creation time is
+    /// that of the launch.
     fn list(&self) -> CloudFuture<'_, Vec<NodeClaim>>;
 
     /// Returns all types that the pool's node class can launch; offerings that cannot be launched

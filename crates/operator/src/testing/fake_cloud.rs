@@ -179,8 +179,11 @@ impl FakeCloud {
         self.state().policies = policies;
     }
 
-    /// Adds an instance, or changes the one with this provider id. A claim without one is no
-    /// instance.
+    /// Adds an instance, or changes the one with this provider id.
+    ///
+    /// A claim without a provider id is ignored. An instance with a deletion time is shutting down:
+    /// [`get`](CloudProvider::get) and [`list`](CloudProvider::list) return it until it is
+    /// [lost](Self::lose_instance) or deleted.
     pub fn put_instance(&self, node_claim: NodeClaim) {
         if let Some(id) = provider_id(&node_claim).map(str::to_owned) {
             self.state().instances.insert(id, node_claim);

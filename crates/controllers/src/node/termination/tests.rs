@@ -202,6 +202,26 @@ async fn a_not_ready_node_without_instance_skips_the_drain() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_whose_instance_is_shutting_down_is_drained() {
+    let given = fixture().await;
+    let not_ready = with(node("a"), [("/status/conditions", json!([]))]);
+    given.bench.create_node_and_claim(not_ready, claim("a")).await;
+    given.bench.create(pod("web", "a")).await;
+    let mut instance = given.bench.context.cloud.get("fake:///a").await.unwrap();
+    let now = given.bench.context.clock.now();
+    instance.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+    given.bench.cloud.put_instance(instance);
+    given.bench.delete_node("a").await;
+    assert_eq!(given.reconcile().await.unwrap(), after(1), "55 §11: Get finds it");
+    assert!(given.bench.find_node("a").await.is_some(), "its pods are not drained yet");
+    assert!(!given.evictions.is_empty(), "its pods are evicted");
+    given.bench.cloud.lose_instance("fake:///a");
+    assert_eq!(given.reconcile().await.unwrap(), Outcome::Done, "40/TM-19: it is terminated");
+    assert!(given.bench.find_node("a").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cloud_error_keeps_the_node() {
     let given = fixture().await;
     let not_ready = with(node("a"), [("/status/conditions", json!([]))]);

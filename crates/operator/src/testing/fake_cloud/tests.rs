@@ -89,6 +89,21 @@ fn a_second_delete_returns_not_found() {
 }
 
 #[test]
+fn an_instance_that_is_shutting_down_is_found_until_it_is_terminated() {
+    let cloud = FakeCloud::new();
+    let mut instance = resolve_now(cloud.create(&claim("web", &json!([]), "1"))).unwrap();
+    let id = provider_id(&instance).unwrap().to_owned();
+    instance.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    cloud.put_instance(instance.clone());
+    assert_eq!(resolve_now(cloud.get(&id)).unwrap(), instance, "55 §11: shutting-down");
+    assert_eq!(resolve_now(cloud.list()).unwrap(), [instance]);
+    cloud.lose_instance(&id);
+    let error = resolve_now(cloud.get(&id)).unwrap_err();
+    assert!(error.is(Class::NodeClaimNotFound), "55 §11: terminated: {error}");
+}
+
+#[test]
 fn injected_errors_fail_the_next_call() {
     let cloud = FakeCloud::new();
     let requested = claim("web", &json!([]), "1");
