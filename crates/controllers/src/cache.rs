@@ -37,6 +37,8 @@ pub struct Cache {
     pub replica_sets: Informer<ReplicaSet>,
     pub stateful_sets: Informer<StatefulSet>,
     pub replication_controllers: Informer<ReplicationController>,
+    /// With default spread constraints: the Services of a pod are part of their selector. Upstream's
+    /// ClusterRole does not allow to list Services (spec 55 §7.2).
     pub services: Informer<Service>,
     pub namespaces: Informer<Namespace>,
     pub pod_disruption_budgets: Informer<PodDisruptionBudget>,
@@ -93,6 +95,7 @@ impl Cache {
         let overlays = gates.is_enabled(Gate::NodeOverlay);
         let buffers = gates.is_enabled(Gate::CapacityBuffer);
         let devices = !options.ignore_dra_requests;
+        let has_default_spread = !options.default_spread.is_empty();
         let pods = kinds.informer("pods", trim_nothing);
         let nodes = kinds.informer("nodes", trim_node);
         let node_claims = kinds.informer("nodeclaims", trim_nothing);
@@ -119,7 +122,7 @@ impl Cache {
             replica_sets: kinds.informer("replicasets", trim_nothing),
             stateful_sets: kinds.informer("statefulsets", trim_nothing),
             replication_controllers: kinds.informer("replicationcontrollers", trim_nothing),
-            services: kinds.informer("services", trim_nothing),
+            services: kinds.informer_if(has_default_spread, "services"),
             namespaces: kinds.informer("namespaces", trim_nothing),
             pod_disruption_budgets: kinds.informer("poddisruptionbudgets", trim_nothing),
             persistent_volume_claims: kinds.informer("persistentvolumeclaims", trim_nothing),

@@ -11,8 +11,11 @@ use tracing::{error, info};
 
 use crate::{Context, all, state};
 
+mod readiness;
 #[cfg(test)]
 mod tests;
+
+pub use readiness::readiness_checks;
 
 /// How often unsynced kinds are logged at the start.
 const SYNC_LOG_INTERVAL: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::{Either, select};
-use karpenter_controllers::{Cache, Context, Dependencies, process};
+use karpenter_controllers::{Context, Dependencies, process};
 use karpenter_core::catalog::InstanceType;
 use karpenter_operator::client::{self, ClientConfig, RequestLimit, RequestObserver};
 use karpenter_operator::clock::{Clock, SystemClock};
@@ -247,24 +247,7 @@ async fn serve_probes_and_metrics(
     metrics: &Metrics,
     tasks: &Tasks,
 ) -> anyhow::Result<ServerThread> {
-    let readyz = HealthChecks::new("readyz", &context.clock);
-    let cache = context.cache.clone();
-    let clock = context.clock.clone();
-    readyz.add("manager", move || {
-        check_listed(&cache, |_| true)?;
-        let stale = cache.stale_kinds(clock.now());
-        let messages = stale.iter().map(|(kind, error)| {
-            format!("{kind}: {}", error.as_deref().unwrap_or("cannot be listed"))
-        });
-        let messages: Vec<_> = messages.collect();
-        if messages.is_empty() { Ok(()) } else { Err(messages.join(", ")) }
-    });
-    let cache = context.cache.clone();
-    readyz.add("crd", move || {
-        check_listed(&cache, |kind| ["nodepools", "nodeclaims"].contains(&kind))
-    });
-    let state = context.clone();
-    readyz.add("state", move || karpenter_controllers::state::ready(&state));
+    let readyz = process::readiness_checks(context);
     let healthz = HealthChecks::new("healthz", &context.clock);
     let mirror = context.mirror.clone();
     healthz.add("mirror", move || {
@@ -298,16 +281,6 @@ async fn start_server(name: &str, port: u16, routes: Routes) -> anyhow::Result<S
     let server = Server::listen(port, routes).await?;
     info!(address = %server.address()?, name, "starting server");
     Ok(server)
-}
-
-/// Returns whether the kinds have been listed, or the first that has not, with the error.
-fn check_listed(cache: &Cache, kinds: impl Fn(&str) -> bool) -> Result<(), String> {
-    match cache.unsynced_kinds().into_iter().find(|(kind, _)| kinds(kind)) {
-        None => Ok(()),
-        Some((kind, error)) => {
-            Err(format!("{kind}: {}", error.as_deref().unwrap_or("not listed yet")))
-        }
-    }
 }
 
 fn connect_client(

@@ -8,6 +8,8 @@ use crate::Dependencies;
 use crate::node::testing::{claim, node};
 use crate::testing::Bench;
 
+mod upstream_rbac;
+
 #[tokio::test(start_paused = true)]
 async fn a_stopped_process_frees_its_cache_and_mirror() {
     let bench = Bench::new().await;
