@@ -65,6 +65,30 @@ pub fn excess(spec: &WireSpec) -> Option<String> {
     }
 }
 
+/// Returns how to get below the bound that an [`excess`] names; none for other texts.
+pub fn fix(excess: &str) -> Option<String> {
+    let is_about = |what: &str| excess.contains(&format!("{what}; at most"));
+    if is_about("scheduling terms") {
+        Some(format!(
+            "use at most {MAX_TERMS} terms: merge affinity terms that differ in one value into one \
+             term with operator In, replace pod anti-affinity by a topology spread constraint, and \
+             move node constraints to the requirements of a NodePool"
+        ))
+    } else if is_about("expressions and values") {
+        Some(format!(
+            "use at most {MAX_EXPRESSIONS}: label the nodes or pods of a list, and select that \
+             label instead of each of their values"
+        ))
+    } else if is_about("combinations") {
+        Some(format!(
+            "use at most {MAX_COMBINATIONS}: merge required node affinity terms into one term with \
+             operator In, and drop spread constraints or node preferences"
+        ))
+    } else {
+        None
+    }
+}
+
 impl ConstraintCount {
     fn of(spec: &WireSpec) -> Self {
         let mut count = Self::default();

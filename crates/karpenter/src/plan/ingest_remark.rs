@@ -1,7 +1,7 @@
 //! Converts ingest diagnostics to remarks about objects, with the field where there is one and with
 //! a fix.
 
-use karpenter_cluster::ingest::IngestDiagnostic;
+use karpenter_cluster::ingest::{IngestDiagnostic, constraint_limits};
 
 use super::cluster_objects::ClusterObjects;
 use super::report::Remark;
@@ -79,6 +79,9 @@ fn suggest_fix(kind: &str, field: Option<&str>, problem: &str) -> String {
     if problem.ends_with(" is not there") {
         return "add it, or name one that is there".to_owned();
     }
+    if let Some(fix) = constraint_limits::fix(problem) {
+        return fix;
+    }
     let kind = kind.to_lowercase();
     match field {
         Some(field) => {
@@ -145,5 +148,8 @@ mod tests {
         ] {
             assert_eq!(suggest_fix("NodePool", field, problem), wanted);
         }
+        let excess = "pod has 1101 scheduling terms; at most 1100 are supported";
+        let fix = suggest_fix("Pod", None, excess);
+        assert!(fix.starts_with("use at most 1100 terms: merge affinity terms"), "{fix}");
     }
 }

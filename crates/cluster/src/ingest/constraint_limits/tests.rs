@@ -77,6 +77,8 @@ fn each_sort_of_term_is_bounded() {
     for (name, fields) in specs_with_terms(MAX_TERMS + 1) {
         let expected = "pod has 1101 scheduling terms; at most 1100 are supported";
         assert_eq!(excess(&spec(&fields)).as_deref(), Some(expected), "{name}");
+        let fix = fix(expected).unwrap();
+        assert!(fix.starts_with("use at most 1100 terms: merge affinity terms"), "{name}: {fix}");
     }
 }
 
@@ -91,6 +93,8 @@ fn expressions_and_values_are_bounded() {
         )
     };
     assert_eq!(excess(&with(MAX_EXPRESSIONS - 1)), None);
+    let fix = fix(&excess(&with(MAX_EXPRESSIONS)).unwrap()).unwrap();
+    assert!(fix.starts_with("use at most 5000: label the nodes"), "{fix}");
     let expected = "the scheduling terms of the pod have 5001 expressions and values; \
                     at most 5000 are supported";
     assert_eq!(excess(&with(MAX_EXPRESSIONS)).as_deref(), Some(expected));
@@ -119,4 +123,20 @@ fn a_pod_beyond_the_bound_is_ignored_with_a_reason_and_not_parsed() {
     assert!(pod.has_unparsed_constraints, "its node is not disrupted");
     assert!(pod.spec.preferred_pod_affinity.is_empty());
     assert_eq!(pod.spec.requests.amount("cpu").to_string(), "1");
+}
+
+#[test]
+fn each_excess_has_a_fix_and_other_problems_have_none() {
+    for (excess, start) in [
+        (
+            "the node affinity and topology spread constraints of the pod have 10001 combinations; \
+          at most 10000 are supported",
+            "use at most 10000: merge required node affinity terms",
+        ),
+        ("pod has 1101 scheduling terms; at most 1100 are supported", "use at most 1100 terms: "),
+    ] {
+        let fix = fix(excess).unwrap();
+        assert!(fix.starts_with(start), "{fix}");
+    }
+    assert_eq!(fix("spec.nodeName: at most one"), None);
 }
