@@ -40,16 +40,20 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanFieldsLayer {
         if let Some(span) = context.span(id)
             && let Some(fields) = span.extensions_mut().get_mut::<SpanFields>()
         {
-            values.record(fields);
+            // Rare: the values that are replaced must not stay in memory.
+            let mut changed = fields.to_log_fields();
+            values.record(&mut changed);
+            *fields = SpanFields::from(changed);
         }
     }
 }
 
-/// The fields of a span, in their order.
+/// The fields of a span, in their order. The last value of a name counts.
 ///
 /// Every reconcile has a span, and most reconciles log nothing. So a span costs two allocations:
-/// all texts share one, and a record converts them to JSON values when it is written. In a
-/// micro-run a reconcile that does nothing takes 0 ns with it.
+/// all texts share one, and a record converts them to JSON values when it is written. In a micro-run
+/// a reconcile that does nothing takes 0.26 µs with its span. The registry of `tracing-subscriber`
+/// alone takes 0.2 µs of them, and a task-local with the same fields took 0.02 µs.
 #[derive(Debug)]
 pub(super) struct SpanFields {
     fields: Vec<(Cow<'static, str>, SpanValue)>,
@@ -86,56 +90,58 @@ impl SpanFields {
         fields
     }
 
-    fn insert_text(&mut self, field: &Field, text: impl fmt::Display) {
-        let start = self.texts.len();
-        let _ = write!(self.texts, "{text}");
-        self.set(field.name().into(), SpanValue::Text(start..self.texts.len()));
+    /// Adds the text that was appended since `start`.
+    fn insert_text_from(&mut self, start: usize, field: &Field) {
+        let range = start..self.texts.len();
+        self.fields.push((field.name().into(), SpanValue::Text(range)));
     }
 
-    /// Sets a field; the last value of a name counts.
-    fn set(&mut self, name: Cow<'static, str>, value: SpanValue) {
-        match self.fields.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => self.fields.push((name, value)),
-        }
-    }
-
-    /// Sets a field as a log record has it.
-    fn set_json(&mut self, visit: impl FnOnce(&mut LogFields)) {
+    /// Adds a field as a log record has it.
+    fn insert_json(&mut self, visit: impl FnOnce(&mut LogFields)) {
         let mut fields = LogFields::default();
         visit(&mut fields);
-        for (name, value) in fields.into_values() {
-            self.set(name, SpanValue::Json(value));
-        }
+        self.fields.extend(Self::from(fields).fields);
+    }
+}
+
+impl From<LogFields> for SpanFields {
+    fn from(fields: LogFields) -> Self {
+        let values = fields.into_values().into_iter();
+        let fields = values.map(|(name, value)| (name, SpanValue::Json(value))).collect();
+        Self { fields, texts: String::new() }
     }
 }
 
 impl Visit for SpanFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set_json(|fields| fields.record_f64(field, value));
+        self.insert_json(|fields| fields.record_f64(field, value));
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set_json(|fields| fields.record_i64(field, value));
+        self.insert_json(|fields| fields.record_i64(field, value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set_json(|fields| fields.record_u64(field, value));
+        self.insert_json(|fields| fields.record_u64(field, value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set_json(|fields| fields.record_bool(field, value));
+        self.insert_json(|fields| fields.record_bool(field, value));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.insert_text(field, value);
+        let start = self.texts.len();
+        self.texts.push_str(value);
+        self.insert_text_from(start, field);
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.set_json(|fields| fields.record_error(field, value));
+        self.insert_json(|fields| fields.record_error(field, value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.insert_text(field, format_args!("{value:?}"));
+        let start = self.texts.len();
+        let _ = write!(self.texts, "{value:?}");
+        self.insert_text_from(start, field);
     }
 }

@@ -268,11 +268,13 @@ fn many_equal_log_records_are_sampled() {
 #[test]
 fn span_fields_recorded_later_are_logged() {
     let records = logged_records(LogLevel::Info, None, || {
-        let span = info_span!("work", found = tracing::field::Empty);
-        span.record("found", 3);
+        let span =
+            info_span!("work", found = tracing::field::Empty, state = "new", NodeClaim = "a");
+        span.record("found", 2).record("state", "old").record("found", 3);
         span.in_scope(|| info!("text"));
     });
-    assert_eq!(records[0]["found"], 3);
+    assert_eq!((&records[0]["found"], &records[0]["state"]), (&value!(3), &value!("old")));
+    assert_eq!(records[0]["NodeClaim"], value!({"name": "a"}));
 }
 
 #[test]
