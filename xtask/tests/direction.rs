@@ -1,8 +1,8 @@
 //! Checks the direction of dependencies: a crate uses only crates of a lower layer.
 //!
 //! ```text
-//! layer 0   api            core            apiserver
-//! layer 1   cluster        operator
+//! layer 0   api            core            cel
+//! layer 1   cluster        operator        apiserver
 //! layer 2   controllers    aws
 //! layer 3   sim
 //! layer 4   karpenter
@@ -11,6 +11,8 @@
 //! A new arrow is a decision: it is discussed first, and then gets its place in [`RULES`].
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
@@ -41,8 +43,14 @@ const RULES: &[Rule] = &[
         free_of: &["tokio", "futures", "kube", "kube-core", "k8s-openapi", "serde", "serde_core", "serde_json", "tracing", "log", "rand"],
     },
     Rule {
-        name: "karpenter-apiserver", // everything Karpenter is foreign to it
+        name: "karpenter-cel",
         may_use: &[],
+        tests_may_use: &[],
+        free_of: &["tokio", "hyper", "k8s-openapi", "kube", "kube-core", "kube-client"],
+    },
+    Rule {
+        name: "karpenter-apiserver", // everything Karpenter is foreign to it
+        may_use: &["karpenter-cel"],
         tests_may_use: &[],
         free_of: &[],
     },
@@ -60,13 +68,16 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "karpenter-controllers",
-        may_use: &["karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator"],
+        may_use: &[
+            "karpenter-api", "karpenter-core", "karpenter-cel", "karpenter-cluster",
+            "karpenter-operator",
+        ],
         tests_may_use: &["karpenter-apiserver"],
         free_of: &[],
     },
     Rule {
         name: "karpenter-aws",
-        may_use: &["karpenter-api", "karpenter-core", "karpenter-operator"],
+        may_use: &["karpenter-api", "karpenter-core", "karpenter-cel", "karpenter-operator"],
         tests_may_use: &["karpenter-apiserver"],
         free_of: &[],
     },
@@ -169,6 +180,40 @@ fn crates_do_not_use_forbidden_outside_crates() {
         "{}\n`cargo tree --no-default-features -p CRATE -e normal,build -i FOREIGN` shows how it came in",
         found.join("\n")
     );
+}
+
+/// The binary's crate may use everything, so its modules have rules of their own.
+#[test]
+fn modules_of_the_binary_use_only_what_they_need() {
+    let modules = [
+        ("controller.rs", ["karpenter_apiserver", "karpenter_sim"].as_slice()),
+        ("plan", &["karpenter_sim"]),
+        ("manifest", &["karpenter_apiserver", "karpenter_sim"]),
+    ];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/karpenter/src");
+    let mut wrong = Vec::new();
+    for (module, forbidden) in modules {
+        let sources = rust_files(&folder.join(module));
+        assert!(!sources.is_empty(), "{module} is a module of the binary");
+        for source in sources {
+            let text = fs::read_to_string(&source).expect("the file is readable");
+            let found = forbidden.iter().filter(|name| text.contains(**name));
+            wrong.extend(found.map(|name| format!("{} must not use {name}", source.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns a Rust file, or all Rust files of a folder.
+fn rust_files(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("the folder is readable").path());
+    let mut files: Vec<PathBuf> = paths.flat_map(|path| rust_files(&path)).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    files
 }
 
 /// The SDK is by far the slowest thing to build, so neither the demo nor the tests wait for it.

@@ -18,18 +18,14 @@
 //! Values are as deep as a JSON parser lets them be (128 levels for `serde_json`), and so is
 //! every recursion here.
 
-mod cel;
 mod correlation;
 mod defaulting;
-pub mod device_selector;
 mod field_error;
 mod format;
-pub(crate) mod go_text;
 mod list_type;
 pub(crate) mod metadata;
 pub(crate) mod names;
 mod pruning;
-mod re2;
 mod rule_validation;
 mod scale;
 mod schema;
@@ -39,6 +35,7 @@ mod validation_rule;
 #[cfg(test)]
 mod tests;
 
+use karpenter_cel::go_text;
 use serde_json::Value;
 
 use self::correlation::CorrelatedPair;

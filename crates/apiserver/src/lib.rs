@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of Karpenter. So far it holds [`admission`]: what an API server does with an
 //! object of a custom kind between reading and storing it (pruning, defaults, schema and CEL
-//! validation), with the messages that the real one gives, and the CEL of device selectors.
+//! validation), with the messages that the real one gives.
 
 pub mod admission;
 mod api;

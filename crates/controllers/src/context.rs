@@ -12,7 +12,6 @@ use karpenter_cluster::mirror::Mirror;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::{CloudProvider, OverlayDecorator, OverlayStore};
 use karpenter_operator::compute::Executor;
-use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
 use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::scaled_workers;
 use karpenter_operator::metrics::Metrics;
@@ -46,8 +45,6 @@ pub struct Context {
     pub batcher: Batcher,
     /// Runs decisions that take long.
     pub executor: Arc<dyn Executor>,
-    /// Evaluates device selectors.
-    pub device_selectors: Arc<dyn DeviceSelectorEvaluator>,
     /// Tracks the costs of the nodes of NodePools.
     pub(crate) cost_tracker: Arc<Mutex<CostTracker>>,
     /// Tracks running and recent consolidations, to detect failed ones.
@@ -73,7 +70,6 @@ pub struct Dependencies {
     pub metrics: Arc<Metrics>,
     pub events: EventRecorder,
     pub executor: Arc<dyn Executor>,
-    pub device_selectors: Arc<dyn DeviceSelectorEvaluator>,
 }
 
 impl Context {
@@ -104,7 +100,6 @@ impl Context {
             registration_health: RegistrationHealth::default(),
             batcher,
             executor: dependencies.executor,
-            device_selectors: dependencies.device_selectors,
             cost_tracker: Arc::default(),
             consolidation_tracker: Arc::default(),
         }

@@ -9,6 +9,7 @@
 pub mod cache;
 pub mod capacity_buffer;
 pub mod context;
+pub mod device_selectors;
 mod disruptor;
 mod failed_consolidation;
 pub mod gauges;

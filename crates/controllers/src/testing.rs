@@ -29,7 +29,6 @@ use serde_json::{Value, json};
 
 use crate::{Context, Dependencies, process};
 
-mod cel;
 pub(crate) mod faults;
 pub(crate) mod fixtures;
 
@@ -71,7 +70,6 @@ impl Bench {
             metrics: Arc::new(metrics),
             events,
             executor: Arc::new(Inline),
-            device_selectors: Arc::new(cel::Cel),
         });
         let bench = Self { context, cloud, published, tasks: Tasks::new() };
         for crd in crds(CrdSet::Kwok) {

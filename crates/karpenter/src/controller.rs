@@ -34,7 +34,6 @@ use tracing::{error, info, warn};
 
 use crate::bounded_file::{self, INSTANCE_TYPES_BYTES_MAX};
 use crate::commands::Failure;
-use crate::device_selectors::CelDeviceSelectors;
 use crate::diagnostic::Diagnostic;
 use crate::wakeup_limiter::{BUSY_PAUSE, WakeupLimiter};
 use crate::{environment, kubeconfig};
@@ -123,7 +122,6 @@ async fn run_with_config(
         metrics: Arc::new(metrics.clone()),
         events: EventRecorder::start(events_client, clock.clone(), &tasks),
         executor: Arc::new(Blocking),
-        device_selectors: Arc::new(CelDeviceSelectors),
     });
     record_build_info(&metrics);
     let _probes = serve_probes_and_metrics(&context, &options, &metrics, &tasks).await?;

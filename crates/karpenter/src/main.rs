@@ -9,7 +9,6 @@ mod commands;
 mod controller;
 mod convert;
 mod demo;
-mod device_selectors;
 mod diagnostic;
 mod environment;
 mod kubeconfig;

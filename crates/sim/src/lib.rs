@@ -7,7 +7,6 @@ pub mod check;
 pub mod cloud;
 pub mod faults;
 pub mod kubelet;
-pub mod lines;
 pub mod objects;
 pub mod scenario;
 pub mod scheduler;

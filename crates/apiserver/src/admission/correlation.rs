@@ -5,11 +5,10 @@
 //! old value of its own field. Fields of objects and entries of maps correspond by name, items of a
 //! list only when it has list type `map`, by their keys.
 
-use std::collections::HashMap;
-
+use karpenter_cel::{ItemIndex, ListType};
 use serde_json::Value;
 
-use super::schema::{ListType, Schema};
+use super::schema::Schema;
 
 /// A new value with its old one and the schema that correlates their parts.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +27,8 @@ impl<'a> CorrelatedPair<'a> {
 
     /// The pairs of the items of a list, looked up through one index over the old list.
     pub(crate) fn items(&self) -> ItemCorrelation<'a> {
-        let old = OldItemIndex::new(self.schema, self.old.as_array().map_or(&[], Vec::as_slice));
+        let old = self.old.as_array().map_or(&[][..], Vec::as_slice);
+        let old = ItemIndex::new(&self.schema.structure.list_type, old);
         ItemCorrelation { old, schema: self.schema.items.as_deref() }
     }
 
@@ -40,7 +40,7 @@ impl<'a> CorrelatedPair<'a> {
                 if new.len() != old.len() {
                     return false;
                 }
-                if !matches!(self.schema.list_type, ListType::Map(_)) {
+                if !matches!(self.schema.structure.list_type, ListType::Map(_)) {
                     return new == old;
                 }
                 let pairs = self.items();
@@ -59,65 +59,12 @@ impl<'a> CorrelatedPair<'a> {
 
 /// Finds the old items of a list. See [`CorrelatedPair::items`].
 pub(crate) struct ItemCorrelation<'a> {
-    old: OldItemIndex<'a>,
+    old: ItemIndex<'a>,
     schema: Option<&'a Schema>,
 }
 
 impl<'a> ItemCorrelation<'a> {
     pub(crate) fn pair_of(&self, new: &'a Value) -> Option<CorrelatedPair<'a>> {
-        Some(CorrelatedPair { new, old: self.old.find_old(new)?, schema: self.schema? })
-    }
-}
-
-/// The old items of a list by their keys.
-///
-/// It is empty unless the list has type `map`.
-pub(crate) struct OldItemIndex<'a> {
-    keys: &'a [String],
-    by_key: HashMap<Vec<ScalarKey<'a>>, &'a Value>,
-}
-
-impl<'a> OldItemIndex<'a> {
-    pub(crate) fn new(schema: &'a Schema, old: &'a [Value]) -> Self {
-        let mut items = Self { keys: &[], by_key: HashMap::new() };
-        let ListType::Map(keys) = &schema.list_type else { return items };
-        items.keys = keys;
-        for item in old {
-            if let Some(key) = items.key_of(item) {
-                items.by_key.entry(key).or_insert(item); // of duplicates, the first counts
-            }
-        }
-        items
-    }
-
-    pub(crate) fn find_old(&self, new: &'a Value) -> Option<&'a Value> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        self.by_key.get(&self.key_of(new)?).copied()
-    }
-
-    /// `None` when a key is missing or is no scalar: such items correspond to nothing.
-    fn key_of(&self, item: &'a Value) -> Option<Vec<ScalarKey<'a>>> {
-        let item = item.as_object()?;
-        self.keys.iter().map(|key| ScalarKey::from_value(item.get(key)?)).collect()
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum ScalarKey<'a> {
-    Bool(bool),
-    Number(String),
-    String(&'a str),
-}
-
-impl<'a> ScalarKey<'a> {
-    fn from_value(value: &'a Value) -> Option<Self> {
-        match value {
-            Value::Bool(value) => Some(Self::Bool(*value)),
-            Value::Number(value) => Some(Self::Number(value.to_string())),
-            Value::String(value) => Some(Self::String(value)),
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
+        Some(CorrelatedPair { new, old: self.old.find(new)?, schema: self.schema? })
     }
 }

@@ -20,7 +20,8 @@ fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
         Value::Object(map) => map.retain(|name, value| {
             let schema = schema.and_then(|schema| schema.child(name));
             let drop = value.is_null()
-                && schema.is_some_and(|schema| !schema.nullable && schema.default.is_none());
+                && schema
+                    .is_some_and(|schema| !schema.structure.nullable && schema.default.is_none());
             if !drop {
                 drop_nulls(value, schema);
             }
@@ -41,8 +42,9 @@ fn fill_defaults(value: &mut Value, schema: &Schema) {
         Value::Object(map) => {
             for (name, property) in &schema.properties {
                 let Some(default) = &property.default else { continue };
-                let missing =
-                    map.get(name).is_none_or(|value| value.is_null() && !property.nullable);
+                let missing = map
+                    .get(name)
+                    .is_none_or(|value| value.is_null() && !property.structure.nullable);
                 if missing {
                     map.insert(name.clone(), default.clone());
                 }
@@ -69,7 +71,7 @@ fn fill_defaults(value: &mut Value, schema: &Schema) {
 
 fn replace_null_and_fill_defaults(value: &mut Value, schema: &Schema) {
     if value.is_null()
-        && !schema.nullable
+        && !schema.structure.nullable
         && let Some(default) = &schema.default
     {
         *value = default.clone();

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::go_text;
+use karpenter_cel::go_text;
 
 /// One problem of an object: where, of which kind, with which value, and why.
 ///

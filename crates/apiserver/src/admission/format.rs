@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::re2;
+use karpenter_cel::duration::is_go_duration;
+use karpenter_cel::re2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -83,6 +84,17 @@ patterns! {
 }
 
 impl StringFormat {
+    /// Returns the format as CEL knows it, if it gives a string another type.
+    pub(crate) fn to_cel(self) -> Option<karpenter_cel::StringFormat> {
+        match self {
+            Self::Byte => Some(karpenter_cel::StringFormat::Byte),
+            Self::Date => Some(karpenter_cel::StringFormat::Date),
+            Self::DateTime => Some(karpenter_cel::StringFormat::DateTime),
+            Self::Duration => Some(karpenter_cel::StringFormat::Duration),
+            _ => None,
+        }
+    }
+
     pub(crate) fn accepts(self, text: &str) -> bool {
         match self {
             Self::Byte => BASE64.is_match(text),
@@ -150,30 +162,6 @@ fn is_duration(text: &str) -> bool {
             let prefixes = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
             exact.contains(&unit.as_str()) || prefixes.iter().any(|p| unit.starts_with(p))
         })
-}
-
-pub(crate) fn is_go_duration(text: &str) -> bool {
-    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if rest == "0" {
-        return true;
-    }
-    if rest.is_empty() {
-        return false;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number = &rest[..digits];
-        if !number.bytes().any(|b| b.is_ascii_digit()) || number.matches('.').count() > 1 {
-            return false;
-        }
-        let unit = &rest[digits..];
-        let length = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
-        if !["ns", "us", "µs", "μs", "ms", "s", "m", "h"].contains(&&unit[..length]) {
-            return false;
-        }
-        rest = &unit[length..];
-    }
-    true
 }
 
 fn is_hostname(text: &str) -> bool {

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::field_error::{FieldError, FieldPath};
-use super::go_text;
 use super::schema::{AdditionalProperties, ListType, Schema};
+use karpenter_cel::go_text;
 
 /// Reports the items that repeat an earlier one; each repeated value once.
 pub(crate) fn validate(object: &Value, schema: &Schema) -> Vec<FieldError> {
@@ -18,7 +18,7 @@ pub(crate) fn validate(object: &Value, schema: &Schema) -> Vec<FieldError> {
 fn check_lists(value: &Value, schema: &Schema, path: &FieldPath<'_>, errors: &mut Vec<FieldError>) {
     match value {
         Value::Array(items) => {
-            match &schema.list_type {
+            match &schema.structure.list_type {
                 ListType::Atomic => {}
                 ListType::Set => check_set(items, path, errors),
                 ListType::Map(keys) => check_map(items, keys, path, errors),

@@ -6,12 +6,12 @@
 use serde_json::{Map, Value};
 
 use super::field_error::{FieldError, FieldPath};
-use super::go_text;
 use super::names::{
     dns_1035_label_problems, dns_label_problems, dns_subdomain_problems, label_value_problems,
     qualified_name_problems,
 };
 use super::schema::{AdditionalProperties, Schema};
+use karpenter_cel::go_text;
 
 const ANNOTATIONS_BYTES_MAX: i64 = 256 * 1024;
 
@@ -151,7 +151,7 @@ fn walk_embedded(
 ) {
     match value {
         Value::Object(map) => {
-            if schema.embedded_resource {
+            if schema.structure.embedded_resource {
                 errors.extend(type_error(
                     map.get("apiVersion"),
                     &path.field("apiVersion"),

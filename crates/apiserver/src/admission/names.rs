@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::re2;
+use karpenter_cel::re2;
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;

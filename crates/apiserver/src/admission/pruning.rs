@@ -106,7 +106,7 @@ fn prune_value(value: &mut Value, place: PrunePosition<'_>, unknown: &mut Unknow
 
 fn prune_map(map: &mut Map<String, Value>, place: PrunePosition<'_>, unknown: &mut UnknownFields) {
     let schema = place.schema;
-    let is_embedded = schema.is_some_and(|schema| schema.embedded_resource);
+    let is_embedded = schema.is_some_and(|schema| schema.structure.embedded_resource);
     if is_embedded
         && !place.root
         && let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut)

@@ -2,10 +2,10 @@
 //!
 //! The depth is that of the object or the schema, whichever ends first.
 
+use karpenter_cel::{CostBudget, Error, ItemIndex, Val};
 use serde_json::Value;
 
-use super::cel::{CostBudget, Error, Val};
-use super::correlation::{CorrelatedPair, OldItemIndex};
+use super::correlation::CorrelatedPair;
 use super::field_error::{FieldError, FieldPath};
 use super::schema::{AdditionalProperties, Schema, SchemaType};
 use super::validation_rule::{RuleOutcome, ValidationRule};
@@ -88,14 +88,14 @@ impl RuleRunner {
             Value::Array(items) => {
                 let Some(item_schema) = &schema.items else { return Ok(()) };
                 let old = old.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-                let old = OldItemIndex::new(schema, old);
+                let old = ItemIndex::new(&schema.structure.list_type, old);
                 let pairs = change.pair.map(|pair| pair.items());
                 for (index, item) in items.iter().enumerate() {
                     let place = RuleTarget {
                         value: item,
-                        old: old.find_old(item),
+                        old: old.find(item),
                         schema: item_schema,
-                        root: item_schema.embedded_resource,
+                        root: item_schema.structure.embedded_resource,
                         change: change.child(|_| pairs.as_ref()?.pair_of(item)),
                     };
                     self.run_value(place, &path.index(index))?;
@@ -113,14 +113,14 @@ impl RuleRunner {
                                 continue;
                             }
                         };
-                    if !schema.has_cel_type() {
+                    if !schema.structure.has_cel_type() {
                         continue;
                     }
                     let place = RuleTarget {
                         value,
                         old: old.and_then(|old| old.get(name)),
                         schema,
-                        root: schema.embedded_resource,
+                        root: schema.structure.embedded_resource,
                         change: change.child(|pair| pair.field(name)),
                     };
                     self.run_value(place, &path)?;
@@ -140,8 +140,9 @@ impl RuleRunner {
         if schema.rules.is_empty() {
             return Ok(());
         }
-        let this = Val::from_self(value, schema, root);
-        let old = old.filter(|old| !old.is_null()).map(|old| Val::from_self(old, schema, root));
+        let cel_schema = &schema.structure;
+        let this = Val::from_self(value, cel_schema, root);
+        let old = old.filter(|old| !old.is_null()).map(|old| Val::from_self(old, cel_schema, root));
         for rule in &schema.rules {
             let limit = CostBudget::PER_RULE.min(self.remaining_cost);
             let mut budget = CostBudget::new(limit);
@@ -153,7 +154,7 @@ impl RuleRunner {
                     // Blame for an old sin needs a change, except where the change is the point.
                     if rule.is_transition() || !change.is_unchanged() {
                         let is_big = matches!(
-                            schema.value_type,
+                            schema.structure.value_type,
                             Some(SchemaType::Object | SchemaType::Array)
                         );
                         let shown = (!is_big).then_some(value);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::field_error::FieldError;
-use super::go_text;
+use karpenter_cel::go_text;
 
 #[derive(Debug)]
 pub(crate) struct ScalePaths {

@@ -11,7 +11,9 @@
 mod compile;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+pub(crate) use karpenter_cel::{ListType, SchemaType};
 use regex::Regex;
 use serde_json::Value;
 
@@ -19,48 +21,20 @@ use super::format::Format;
 use super::validation_rule::ValidationRule;
 
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the schema")]
 pub(crate) struct Schema {
-    pub(crate) value_type: Option<SchemaType>,
-    pub(crate) int_or_string: bool,
-    pub(crate) nullable: bool,
+    /// The types, which CEL reads too.
+    pub(crate) structure: Arc<karpenter_cel::Schema>,
     pub(crate) preserve_unknown_fields: bool,
-    pub(crate) embedded_resource: bool,
     pub(crate) default: Option<Value>,
     pub(crate) properties: BTreeMap<String, Schema>,
     pub(crate) additional_properties: AdditionalProperties,
     pub(crate) items: Option<Box<Schema>>,
-    pub(crate) list_type: ListType,
     pub(crate) value_validation: ValueValidation,
     pub(crate) rules: Vec<ValidationRule>,
     /// Whether this node or one below it on the spine has rules.
     ///
     /// Most subtrees have none, and the walk over rules does not enter them.
     pub(crate) contains_rules: bool,
-}
-
-/// The `type` of a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SchemaType {
-    Object,
-    Array,
-    String,
-    Integer,
-    Number,
-    Boolean,
-}
-
-impl SchemaType {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Object => "object",
-            Self::Array => "array",
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Boolean => "boolean",
-        }
-    }
 }
 
 /// The `additionalProperties` of a schema.
@@ -71,16 +45,6 @@ pub(crate) enum AdditionalProperties {
     /// `true`: keys are free and their values have no schema.
     Any,
     Schema(Box<Schema>),
-}
-
-/// `x-kubernetes-list-type`. Atomic is the default.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum ListType {
-    #[default]
-    Atomic,
-    Set,
-    /// With `x-kubernetes-list-map-keys`.
-    Map(Vec<String>),
 }
 
 /// The validations of a value, beyond its type.
@@ -132,20 +96,6 @@ impl Schema {
 
     /// The word for the type in messages about rules; empty for an int-or-string.
     pub(crate) fn type_name(&self) -> &'static str {
-        self.value_type.map_or("", SchemaType::name)
-    }
-
-    /// Whether CEL knows the values of this schema. It has no type for data without a schema,
-    /// nor for lists and maps of it; rules cannot see such fields, and rules below them never run.
-    pub(crate) fn has_cel_type(&self) -> bool {
-        match (self.value_type, &self.additional_properties, &self.items) {
-            _ if self.int_or_string => true,
-            (None, ..) => false,
-            (Some(SchemaType::Array), _, items) => items.as_ref().is_some_and(|i| i.has_cel_type()),
-            (Some(SchemaType::Object), AdditionalProperties::Schema(values), _) => {
-                values.has_cel_type()
-            }
-            (Some(_), ..) => true,
-        }
+        self.structure.value_type.map_or("", SchemaType::name)
     }
 }

@@ -16,8 +16,8 @@ use self::result::ValidationResult;
 use super::correlation::CorrelatedPair;
 use super::field_error::{FieldError, FieldErrorKind, FieldPath};
 use super::format::Format;
-use super::go_text;
 use super::schema::{AdditionalProperties, Schema, SchemaType};
+use karpenter_cel::go_text;
 
 /// Validates a value; with `old` it is an update.
 ///
@@ -108,7 +108,7 @@ impl SchemaValidator<'_> {
         let types = allowed_types(schema);
         let joined = || types.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
         let (actual, actual_format) = match value {
-            Value::Null if types.is_empty() || schema.nullable => {
+            Value::Null if types.is_empty() || schema.structure.nullable => {
                 return ValidationResult::one_match();
             }
             Value::Null => {
@@ -360,7 +360,7 @@ impl SchemaValidator<'_> {
 }
 
 fn allowed_types(schema: &Schema) -> &[SchemaType] {
-    match (schema.int_or_string, &schema.value_type) {
+    match (schema.structure.int_or_string, &schema.structure.value_type) {
         (true, _) => &[SchemaType::Integer, SchemaType::String],
         (false, Some(kind)) => std::slice::from_ref(kind),
         (false, None) => &[],

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use karpenter_cel::{CostBudget, Error, Program, Val};
 use serde_json::{Map, Value};
 
-use super::cel::{CostBudget, Error, Program, Val};
 use super::field_error::{FieldError, FieldErrorKind};
 use super::schema::{AdditionalProperties, Schema};
 
@@ -26,12 +26,13 @@ const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 impl ValidationRule {
     /// Compiles a rule on a field with the given schema. The error describes the rule.
     pub(crate) fn compile(rule: &Value, schema: &Schema, is_root: bool) -> Result<Self, String> {
+        let cel_schema = &schema.structure;
         let rule = rule.as_object().ok_or("must be an object")?;
         let source = string_field(rule, "rule")?.ok_or("rule: is required")?.trim();
-        let program = Program::compile(source, schema, is_root)
+        let program = Program::compile(source, cel_schema, is_root)
             .map_err(|problem| format!("rule: {problem}"))?;
         let message_program = string_field(rule, "messageExpression")?
-            .map(|source| Program::compile(source, schema, is_root))
+            .map(|source| Program::compile(source, cel_schema, is_root))
             .transpose()
             .map_err(|problem| format!("messageExpression: {problem}"))?;
         let kind = match string_field(rule, "reason")? {
@@ -64,7 +65,7 @@ impl ValidationRule {
     ///
     /// Such rules are about the change, so they run on unchanged values, too.
     pub(crate) fn is_transition(&self) -> bool {
-        self.program.uses_old_self
+        self.program.uses_old_self()
     }
 
     /// Evaluates the rule.

@@ -3,7 +3,9 @@
 use serde_json::{Map, Value};
 
 use super::json_access::{at, entries, list, text};
-use crate::admission::{FieldError, FieldErrorKind, go_text, names};
+use karpenter_cel::go_text;
+
+use crate::admission::{FieldError, FieldErrorKind, names};
 use crate::type_model::Quantity;
 
 pub(super) const FIELD_IS_IMMUTABLE: &str = "field is immutable";

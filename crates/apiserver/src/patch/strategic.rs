@@ -14,9 +14,9 @@ use http::StatusCode;
 use serde_json::{Map, Value};
 
 use super::{does_not_apply, not_a_map};
-use crate::admission::go_text;
 use crate::status::StatusError;
 use crate::type_model::{PatchStrategy, Type, TypeId, Types};
+use karpenter_cel::go_text;
 
 use self::order::{element_key, reorder};
 

@@ -10,7 +10,7 @@ use super::path::Path;
 use super::set::FieldSet;
 use super::typed_value::DuplicateItems;
 use super::updater::{Conflict, Updater};
-use crate::admission::go_text;
+use karpenter_cel::go_text;
 
 /// The manager of `kubectl apply --server-side`.
 pub(super) const KUBECTL_MANAGER: &str = "kubectl";

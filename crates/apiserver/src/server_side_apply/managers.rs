@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::set::FieldSet;
-use crate::admission::go_text;
+use karpenter_cel::go_text;
 
 /// Entries of updates beyond this many are put together, oldest first, so that objects do not
 /// grow without bound.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::{Number, Value};
 
-use crate::admission::go_text;
+use karpenter_cel::go_text;
 
 #[derive(Debug, Clone)]
 pub enum PathElement {

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::merge_schema::{ListSchema, MapSchema, MergeSchema, ScalarKind, TypeRef, ValueType};
 use super::path::{FieldPathStack, PathElement};
 use super::set::FieldSet;
-use crate::admission::go_text;
 use crate::type_model::{ListKind, Type};
+use karpenter_cel::go_text;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypedValue<'a> {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::columns::{self, AGE, NAME};
 use super::json_path::JsonPath;
 use super::row::Row;
-use crate::admission::go_text;
+use karpenter_cel::go_text;
 
 /// The columns of one version of a custom kind.
 pub(super) struct CustomColumns {

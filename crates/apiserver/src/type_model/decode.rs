@@ -8,9 +8,9 @@ use serde_json::{Map, Number, Value};
 
 use super::go_types::{GoField, OmitRule};
 use super::{Quantity, Scalar, Type, TypeId, Types, quantity};
-use crate::admission::go_text;
 use crate::path_stack::PathStack;
 use crate::status::StatusError;
+use karpenter_cel::go_text;
 
 mod time;
 

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::admission::{FieldError, go_text};
+use karpenter_cel::go_text;
+
+use crate::admission::FieldError;
 use crate::api::{ApiResponse, ResourceRequest, State};
 use crate::patch;
 use crate::registry::ServedResource;

@@ -51,7 +51,6 @@ async fn no_claim_is_garbage_collected_before_the_node_cache_syncs() {
         metrics: known.metrics.clone(),
         events: known.events.clone(),
         executor: known.executor.clone(),
-        device_selectors: known.device_selectors.clone(),
     });
     watch(&context, &bench.tasks);
     let (process, tasks) = (context.clone(), bench.tasks.clone());

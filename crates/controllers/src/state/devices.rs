@@ -8,7 +8,7 @@ use karpenter_core::snapshot::Snapshot;
 use karpenter_operator::compute::run;
 use tracing::{debug, error};
 
-use crate::Context;
+use crate::{Context, device_selectors};
 
 /// Stores the matches of device selectors in the snapshot. Does nothing if DRA requests are
 /// ignored. The mirror keeps the matches, so that only new selectors have to be evaluated.
@@ -22,9 +22,8 @@ pub(crate) async fn evaluate_device_selectors(
     }
     let (mut state, catalog) =
         (DynamicResourceState::clone(&snapshot.dynamic_resources), catalog.clone());
-    let selectors = context.device_selectors.clone();
     let answered = run(context.executor.as_ref(), move || {
-        let failures = selectors.evaluate(&mut state, &catalog);
+        let failures = device_selectors::evaluate(&mut state, &catalog);
         (state.matches, failures)
     });
     let Some((matches, failures)) = answered.await else {

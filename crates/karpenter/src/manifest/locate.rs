@@ -3,7 +3,7 @@
 //! Done on demand, by reading the document once more with positions: most documents never need
 //! it, and values with positions would take several times the memory.
 
-pub(super) use karpenter_sim::lines::Lines;
+pub(super) use karpenter_operator::yaml_lines::Lines;
 
 use super::path::{FieldPath, Step};
 use super::{InputLimits, parse};

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_controllers::device_selectors;
 use karpenter_core::catalog::Catalog;
 use karpenter_core::scheduling::dra::{DeviceRequestKind, DeviceSelector, DynamicResourceState};
-use karpenter_operator::device_selectors::DeviceSelectorEvaluator as _;
 
 use super::report::Remark;
-use crate::device_selectors::CelDeviceSelectors;
 
 /// Evaluates every selector of a class or claim for every device. A selector that has no value for
 /// a device does not match it, and is worth a remark: for a pod the device does not exist.
@@ -15,7 +14,7 @@ pub(super) fn evaluate_selectors(
     state: &mut DynamicResourceState,
     catalog: &Catalog,
 ) -> Vec<Remark> {
-    let failures = CelDeviceSelectors.evaluate(state, catalog);
+    let failures = device_selectors::evaluate(state, catalog);
     failure_remarks(state, &failures)
 }
 

@@ -1,11 +1,11 @@
 //! The text of a scenario: from YAML to a value, and from a field back to its line.
 
 use karpenter_operator::yaml_limits;
+use karpenter_operator::yaml_lines::{Lines, line};
 use serde_json::Value;
 use serde_saphyr::{Error, MessageFormatter as _, UserMessageFormatter};
 
 use super::{ScenarioError, problem};
-use crate::lines::{Lines, line};
 
 /// What a scenario has at its top.
 const TOP: &str = "write `name:`, and below it `objects:` and `steps:`";

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use karpenter_controllers::{Context, Dependencies, process};
 use karpenter_operator::cloud::MetricsDecorator;
 use karpenter_operator::compute::Inline;
-use karpenter_operator::device_selectors::NoopDeviceSelectorEvaluator;
 use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::{
     ControllerObserver, ReconcileEnd, ReconcileStart, ReconcileStatus, Shutdown, WorkObserver,
@@ -34,8 +33,6 @@ pub fn controllers(options: Options) -> ProductStarter {
             metrics: Arc::new(metrics.clone()),
             events: EventRecorder::start(client, clock, tasks),
             executor: Arc::new(Inline),
-            // The scheduler of a world knows no devices.
-            device_selectors: Arc::new(NoopDeviceSelectorEvaluator),
         });
         process::watch(&context, tasks);
         let running = tasks.clone();

@@ -1,13 +1,16 @@
 //! Reads a schema from a CRD.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::{AdditionalProperties, ListType, Pattern, Schema, SchemaType, ValueValidation};
 use crate::admission::format::{Format, StringFormat};
 use crate::admission::validation_rule::ValidationRule;
-use crate::admission::{CrdError, re2};
+use karpenter_cel::re2;
+
+use crate::admission::CrdError;
 
 impl Schema {
     /// Compiles the `openAPIV3Schema` of a CRD.
@@ -76,20 +79,17 @@ impl<'a> SchemaNode<'a> {
             }
         }
         let mut schema = Schema {
-            value_type: self.kind()?,
-            int_or_string: self.flag("x-kubernetes-int-or-string")?,
-            nullable: self.flag("nullable")?,
+            structure: Arc::default(),
             preserve_unknown_fields: self.flag("x-kubernetes-preserve-unknown-fields")?,
-            embedded_resource: self.flag("x-kubernetes-embedded-resource")?,
             default: self.map.get("default").filter(|default| !default.is_null()).cloned(),
             properties: self.properties(below)?,
             additional_properties: self.additional_properties(below)?,
             items: self.child("items", item)?.map(Box::new),
-            list_type,
             value_validation: self.value_validation()?,
             rules: Vec::new(),
             contains_rules: false,
         };
+        schema.structure = Arc::new(self.structure(&schema, list_type)?);
         if place != SchemaPosition::NestedValueValidation {
             self.check_structural(&schema)?;
         }
@@ -101,18 +101,49 @@ impl<'a> SchemaNode<'a> {
         Ok(schema)
     }
 
+    /// Returns the types of a schema, whose children are compiled.
+    fn structure(
+        &self,
+        schema: &Schema,
+        list_type: ListType,
+    ) -> Result<karpenter_cel::Schema, CrdError> {
+        let shared = |schema: &Schema| Arc::clone(&schema.structure);
+        let properties = schema.properties.iter();
+        Ok(karpenter_cel::Schema {
+            value_type: self.kind()?,
+            int_or_string: self.flag("x-kubernetes-int-or-string")?,
+            nullable: self.flag("nullable")?,
+            embedded_resource: self.flag("x-kubernetes-embedded-resource")?,
+            format: match schema.value_validation.format {
+                Some(Format::String(format)) => format.to_cel(),
+                _ => None,
+            },
+            properties: properties.map(|(name, child)| (name.clone(), shared(child))).collect(),
+            map_values: match &schema.additional_properties {
+                AdditionalProperties::Schema(values) => Some(shared(values)),
+                AdditionalProperties::Any | AdditionalProperties::Absent => None,
+            },
+            items: schema.items.as_deref().map(shared),
+            list_type,
+        })
+    }
+
     fn check_structural(&self, schema: &Schema) -> Result<(), CrdError> {
-        if schema.value_type.is_none() && !schema.int_or_string && !schema.preserve_unknown_fields {
+        let structure = &schema.structure;
+        if structure.value_type.is_none()
+            && !structure.int_or_string
+            && !schema.preserve_unknown_fields
+        {
             return Err(self.error("type", "must not be empty"));
         }
-        if schema.value_type == Some(SchemaType::Array) && schema.items.is_none() {
+        if structure.value_type == Some(SchemaType::Array) && schema.items.is_none() {
             return Err(self.error("items", "must be specified for an array"));
         }
         let has_additional = !matches!(schema.additional_properties, AdditionalProperties::Absent);
         if has_additional && !schema.properties.is_empty() {
             return Err(self.error("additionalProperties", "must not be used with properties"));
         }
-        if schema.embedded_resource && schema.value_type != Some(SchemaType::Object) {
+        if structure.embedded_resource && structure.value_type != Some(SchemaType::Object) {
             return Err(self.error("type", "must be object for an embedded resource"));
         }
         Ok(())
@@ -236,10 +267,10 @@ impl<'a> SchemaNode<'a> {
         if !rules.is_empty() && place == SchemaPosition::NestedValueValidation {
             return Err(self.error("x-kubernetes-validations", "must not be in a nested schema"));
         }
-        if !rules.is_empty() && !schema.has_cel_type() {
+        if !rules.is_empty() && !schema.structure.has_cel_type() {
             return Err(self.error("x-kubernetes-validations", "have no type to work on here"));
         }
-        let is_root = place == SchemaPosition::Root || schema.embedded_resource;
+        let is_root = place == SchemaPosition::Root || schema.structure.embedded_resource;
         let compile = |(i, rule): (usize, &Value)| {
             let at = format!("x-kubernetes-validations[{i}]");
             let rule = ValidationRule::compile(rule, schema, is_root)

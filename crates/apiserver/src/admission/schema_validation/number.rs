@@ -5,8 +5,8 @@ use serde_json::Number;
 use super::{SchemaValidator, ValidationResult};
 use crate::admission::field_error::{FieldError, FieldPath};
 use crate::admission::format::Format;
-use crate::admission::go_text;
 use crate::admission::schema::{Schema, SchemaType};
+use karpenter_cel::go_text;
 
 /// A JSON number as in the API server: a 64-bit integer, else a float.
 #[derive(Clone, Copy)]
@@ -68,10 +68,10 @@ impl SchemaValidator<'_> {
 }
 
 fn in_range(value: JsonNumber, schema: &Schema) -> bool {
-    if schema.int_or_string {
+    if schema.structure.int_or_string {
         return true; // with two types there is no range to be in
     }
-    match (schema.value_type, schema.value_validation.format, value) {
+    match (schema.structure.value_type, schema.value_validation.format, value) {
         (Some(SchemaType::Integer), Some(Format::Int32), JsonNumber::Int(value)) => {
             i32::try_from(value).is_ok()
         }

@@ -6,9 +6,9 @@ use super::super::json_access::{
     at, ensure_list, ensure_object, entries, flag, has, list, number, set_default, text,
 };
 use super::super::{AdmissionContext, ObjectReader};
-use crate::admission::go_text;
 use crate::environment::{Environment, generated_name_suffix};
 use crate::status::{StatusDetails, StatusError};
+use karpenter_cel::go_text;
 
 const SERVICE_ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";

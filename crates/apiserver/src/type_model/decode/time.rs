@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::admission::go_text;
+use karpenter_cel::go_text;
 
 /// A part of a layout: how many digits, and how Go's layout writes it.
 const PARTS: [(usize, &str); 11] = [

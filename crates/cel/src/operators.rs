@@ -5,14 +5,11 @@ use std::collections::HashSet;
 
 use kube_cel::cel::common::ast::operators;
 
-use super::value::{List, Map};
-use super::{CostBudget, Error, Val, library};
-use crate::admission::correlation::OldItemIndex;
-use crate::admission::go_text;
-use crate::admission::schema::ListType;
+use crate::value::{List, Map};
+use crate::{CostBudget, Error, ItemIndex, ListType, Val, go_text, library};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BinaryOperator {
+pub(crate) enum BinaryOperator {
     Equal,
     NotEqual,
     Less,
@@ -28,7 +25,7 @@ pub(super) enum BinaryOperator {
 }
 
 impl BinaryOperator {
-    fn library_name(self) -> &'static str {
+    pub(crate) fn library_name(self) -> &'static str {
         match self {
             Self::Equal => operators::EQUALS,
             Self::NotEqual => operators::NOT_EQUALS,
@@ -45,7 +42,7 @@ impl BinaryOperator {
         }
     }
 
-    pub(super) fn apply<'a>(
+    pub(crate) fn apply<'a>(
         self,
         a: Val<'a>,
         b: Val<'a>,
@@ -168,7 +165,7 @@ fn have_same_keys(
 }
 
 /// Equality never fails for values of different types: they are different.
-pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, budget: &mut CostBudget) -> Result<bool, Error> {
+pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, budget: &mut CostBudget) -> Result<bool, Error> {
     budget.charge(1)?;
     match (a, b) {
         (Val::Null, Val::Null) | (Val::Optional(None), Val::Optional(None)) => Ok(true),
@@ -203,9 +200,9 @@ fn equal_lists(a: &List<'_>, b: &List<'_>, budget: &mut CostBudget) -> Result<bo
                 return Ok(b.iter().all(|item| known.contains(&go_text::json(item))));
             }
             (ListType::Map(_), Some(schema_of_items)) => {
-                let known = OldItemIndex::new(schema, a);
+                let known = ItemIndex::new(&schema.list_type, a);
                 for item in *b {
-                    let Some(partner) = known.find_old(item) else { return Ok(false) };
+                    let Some(partner) = known.find(item) else { return Ok(false) };
                     let (a, b) = (
                         Val::from_json(partner, schema_of_items)?,
                         Val::from_json(item, schema_of_items)?,
@@ -271,7 +268,7 @@ fn contains(
     }
 }
 
-pub(super) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
+pub(crate) fn compare(a: &Val<'_>, b: &Val<'_>) -> Result<Ordering, Error> {
     match (a, b) {
         (Val::Bool(a), Val::Bool(b)) => Ok(a.cmp(b)),
         (Val::String(a), Val::String(b)) => Ok(a.cmp(b)),

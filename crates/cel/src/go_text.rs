@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::{Number, Value};
 
 /// A string in double quotes with Go's escapes (`%q`).
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -51,13 +51,13 @@ fn is_printable(c: char) -> bool {
 }
 
 /// A float as `%v` prints it: shortest digits, and an exponent from 1e+06 on or below 1e-04.
-pub(crate) fn float(value: f64) -> String {
+pub fn float(value: f64) -> String {
     format_float(value, -4, 6)
 }
 
 /// A number as the default `%v` of its Go type: JSON integers arrive there as `int64`, all other
 /// numbers as `float64`.
-pub(crate) fn number(value: &Number) -> String {
+pub fn number(value: &Number) -> String {
     match value.as_i64() {
         Some(integer) => integer.to_string(),
         None => float(value.as_f64().unwrap_or(f64::NAN)),
@@ -65,14 +65,14 @@ pub(crate) fn number(value: &Number) -> String {
 }
 
 /// A value as `json.Marshal` writes it: keys sorted, and `<`, `>`, `&` escaped for HTML.
-pub(crate) fn json(value: &Value) -> String {
+pub fn json(value: &Value) -> String {
     let mut out = String::new();
     write_json(value, &mut out);
     out
 }
 
 /// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`, without quotes.
-pub(crate) fn default_format(value: &Value) -> String {
+pub fn default_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(flag) => flag.to_string(),
@@ -94,7 +94,7 @@ pub(crate) fn default_format(value: &Value) -> String {
 }
 
 /// The Go type that decoded JSON has (`%T`).
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",

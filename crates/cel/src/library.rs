@@ -13,8 +13,8 @@ use kube_cel::cel::objects::{Key, Map as LibraryMap, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, IdedExpr, Value as LibraryValue};
 use kube_cel::{KubeCelExt, cel};
 
-use super::value::Map;
-use super::{Error, Val};
+use crate::value::Map;
+use crate::{Error, Val};
 
 static LIBRARY_CONTEXT: LazyLock<Context<'static>> =
     LazyLock::new(|| Context::default().with_all());

@@ -4,14 +4,14 @@
 //! object: it follows schemas as far as they lead (through fields, items, map values and variables
 //! of macros). Where an expression computes something new, the check accepts it.
 
-use super::compile::{Comprehension, FieldName, Node};
-use super::value::field_schema;
-use crate::admission::schema::{AdditionalProperties, Schema, SchemaType};
+use crate::compile::{Comprehension, FieldName, Node};
+use crate::value::field_schema;
+use crate::{Schema, SchemaType};
 
 /// Checks that the fields in an expression exist in the schema.
 ///
 /// `self` and `oldSelf` have the given schema.
-pub(super) fn check_fields(root: &Node, schema: &Schema, is_root: bool) -> Result<(), String> {
+pub(crate) fn check_fields(root: &Node, schema: &Schema, is_root: bool) -> Result<(), String> {
     let this = Some(ValueOrigin { schema, is_root });
     FieldChecker { slots: vec![this, this] }.check_node(root).map(|_| ())
 }
@@ -138,8 +138,6 @@ fn select_field<'a>(
 }
 
 fn element_origin(operand: ValueOrigin<'_>) -> Option<ValueOrigin<'_>> {
-    match &operand.schema.additional_properties {
-        AdditionalProperties::Schema(values) => Some(ValueOrigin::from_schema(values)),
-        _ => operand.schema.items.as_deref().map(ValueOrigin::from_schema),
-    }
+    let Schema { map_values, items, .. } = operand.schema;
+    map_values.as_deref().or(items.as_deref()).map(ValueOrigin::from_schema)
 }

@@ -3,22 +3,31 @@
 //! Names are resolved once: variables to slots, functions to their implementation, macros to
 //! comprehensions, and literal regular expressions to compiled ones.
 
-use super::functions::{self, Function};
-use super::operators::BinaryOperator;
-use super::parser::{self, Expr, ExprKind};
-use super::{Val, field_check};
-use crate::admission::schema::Schema;
+use crate::functions::{self, Function};
+use crate::operators::BinaryOperator;
+use crate::parser::{self, Expr, ExprKind};
+use crate::{Schema, Val, field_check};
 
 /// A compiled expression.
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub(super) root: Node,
-    /// Such an expression compares with the past, and runs only when there is one.
-    pub(crate) uses_old_self: bool,
+pub struct Program {
+    root: Node,
+    uses_old_self: bool,
+}
+
+/// The macros and functions that an expression may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Validation rules of CRDs: the standard library and the library of Kubernetes.
+    ValidationRule,
+    /// Device selectors: the functions of validation rules, and `cel.bind`.
+    DeviceSelector,
+    /// Small expressions: the standard library, `min(a, b)` and `max(a, b)`.
+    Standard,
 }
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Literal(Val<'static>),
     Variable(usize),
     /// Elements, each with whether it is an optional to be unwrapped or left out.
@@ -65,24 +74,24 @@ pub(super) enum Node {
 }
 
 #[derive(Debug)]
-pub(super) struct MapEntry {
-    pub(super) key: Node,
-    pub(super) value: Node,
-    pub(super) optional: bool,
+pub(crate) struct MapEntry {
+    pub(crate) key: Node,
+    pub(crate) value: Node,
+    pub(crate) optional: bool,
 }
 
 /// A field name as written, and with the escapes of Kubernetes undone.
 #[derive(Debug)]
-pub(super) struct FieldName {
-    pub(super) escaped: String,
-    pub(super) unescaped: Option<String>,
+pub(crate) struct FieldName {
+    pub(crate) escaped: String,
+    pub(crate) unescaped: Option<String>,
 }
 
 /// A compiled CEL macro over a list or map.
 ///
 /// Each element of the list, or key of the map, is bound to the next free slot.
 #[derive(Debug)]
-pub(super) enum Comprehension {
+pub(crate) enum Comprehension {
     All(Box<Node>),
     Exists(Box<Node>),
     ExistsOne(Box<Node>),
@@ -94,14 +103,39 @@ pub(super) enum Comprehension {
 }
 
 impl Program {
-    /// Compiles an expression about values of `schema`, which may be the root of a resource.
-    pub(crate) fn compile(source: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
-        let tree = parser::parse(source)?;
+    /// Compiles a validation rule about values of `schema`.
+    ///
+    /// With `is_root` the schema is the root of a resource.
+    pub fn compile(source: &str, schema: &Schema, is_root: bool) -> Result<Self, String> {
         let names = vec!["self".into(), "oldSelf".into()];
-        let mut scope = Compiler { variables: names, uses_old_self: false, allows_bind: false };
+        let program = Self::compile_dialect(source, names, Dialect::ValidationRule)?;
+        field_check::check_fields(&program.root, schema, is_root)?;
+        Ok(program)
+    }
+
+    /// Compiles an expression about variables, whose slots are their positions.
+    ///
+    /// It does not check the fields of their values.
+    pub(crate) fn compile_dialect(
+        source: &str,
+        variables: Vec<String>,
+        dialect: Dialect,
+    ) -> Result<Self, String> {
+        let tree = parser::parse(source)?;
+        let mut scope = Compiler { variables, uses_old_self: false, dialect };
         let root = scope.compile_expr(&tree)?;
-        field_check::check_fields(&root, schema, is_root)?;
         Ok(Self { root, uses_old_self: scope.uses_old_self })
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    /// Returns whether the expression reads the old value.
+    ///
+    /// Such an expression runs only on updates.
+    pub fn uses_old_self(&self) -> bool {
+        self.uses_old_self
     }
 
     /// Compiles an expression about one variable of any name, with `cel.bind`.
@@ -112,13 +146,11 @@ impl Program {
         source: &str,
         schema: &Schema,
     ) -> Result<Self, String> {
-        let tree = parser::parse(source)?;
-        // The second slot is for a past that there is not; no expression can name it.
+        // The second slot is for an old value, which no expression can name.
         let names = vec![variable.into(), "@old".into()];
-        let mut scope = Compiler { variables: names, uses_old_self: false, allows_bind: true };
-        let root = scope.compile_expr(&tree)?;
-        field_check::check_fields(&root, schema, false)?;
-        let found = match &root {
+        let program = Self::compile_dialect(source, names, Dialect::DeviceSelector)?;
+        field_check::check_fields(&program.root, schema, false)?;
+        let found = match &program.root {
             Node::Literal(Val::Bool(_)) => None,
             Node::Literal(value) => Some(value.type_name()),
             Node::List(_) => Some("list"),
@@ -127,7 +159,7 @@ impl Program {
         };
         match found {
             Some(found) => Err(format!("must evaluate to bool or the unknown type, not {found}")),
-            None => Ok(Self { root, uses_old_self: false }),
+            None => Ok(program),
         }
     }
 }
@@ -136,14 +168,16 @@ impl Program {
 struct Compiler {
     variables: Vec<String>,
     uses_old_self: bool,
-    /// Whether `cel.bind` is available; the API server does not offer it to CRDs.
-    allows_bind: bool,
+    dialect: Dialect,
 }
 
 const OLD_SELF_SLOT: usize = 1;
 
 impl Compiler {
     fn compile_expr(&mut self, expr: &Expr) -> Result<Node, String> {
+        if self.dialect == Dialect::Standard {
+            check_no_optionals(&expr.kind)?;
+        }
         Ok(match &expr.kind {
             ExprKind::Literal(value) => Node::Literal(value.clone()),
             ExprKind::Name(name) => self.resolve_variable(name)?,
@@ -201,7 +235,7 @@ impl Compiler {
 
     fn resolve_variable(&mut self, name: &str) -> Result<Node, String> {
         if let Some(slot) = self.variables.iter().rposition(|known| known == name) {
-            self.uses_old_self |= slot == OLD_SELF_SLOT;
+            self.uses_old_self |= self.dialect == Dialect::ValidationRule && slot == OLD_SELF_SLOT;
             return Ok(Node::Variable(slot));
         }
         match TYPE_NAMES.iter().find(|known| **known == name) {
@@ -232,7 +266,7 @@ impl Compiler {
         };
         let target = target.map(|target| self.compile_boxed(target)).transpose()?;
         let args = self.compile_all(args)?;
-        let function = functions::resolve(name, target.as_deref(), &args)?;
+        let function = functions::resolve(name, target.as_deref(), &args, self.dialect)?;
         Ok(Node::Call { function, target, args })
     }
 
@@ -250,7 +284,7 @@ impl Compiler {
                 "bind",
                 Some(Expr { kind: ExprKind::Name(namespace), .. }),
                 [Expr { kind: ExprKind::Name(variable), .. }, value, body],
-            ) if self.allows_bind && namespace == "cel" => {
+            ) if self.dialect == Dialect::DeviceSelector && namespace == "cel" => {
                 let value = self.compile_boxed(value)?;
                 self.variables.push(variable.clone());
                 let body = self.compile_boxed(body);
@@ -297,6 +331,18 @@ impl Compiler {
     }
 }
 
+/// Checks that an expression without optional values does not use their syntax.
+fn check_no_optionals(kind: &ExprKind) -> Result<(), String> {
+    let syntax = match kind {
+        ExprKind::Select { optional: true, .. } => ".?",
+        ExprKind::Index { optional: true, .. } => "[?",
+        ExprKind::List(elements) if elements.iter().any(|(_, optional)| *optional) => "?",
+        ExprKind::Map(entries) if entries.iter().any(|(.., optional)| *optional) => "?",
+        _ => return Ok(()),
+    };
+    Err(format!("unsupported syntax '{syntax}'"))
+}
+
 /// The names of types, as `type()` returns them.
 const TYPE_NAMES: [&str; 10] =
     ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
@@ -323,7 +369,7 @@ impl FieldName {
 /// Words that cannot be names of variables in CEL.
 ///
 /// A field of that name may be written `__namespace__`.
-pub(super) const RESERVED_WORDS: [&str; 21] = [
+pub(crate) const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
     "const",

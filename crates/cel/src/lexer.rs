@@ -1,9 +1,9 @@
 //! Tokens of an expression.
 
-use super::Val;
+use crate::Val;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// A name. Reserved words are names too; where they may not stand, the parser says so.
     Name(String),
     Literal(Literal),
@@ -13,7 +13,7 @@ pub(super) enum Token {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Literal {
+pub(crate) enum Literal {
     Null,
     Bool(bool),
     /// The digits of an integer: whether they fit depends on the sign before them.
@@ -26,7 +26,7 @@ pub(super) enum Literal {
 
 impl Literal {
     /// The value, or `None` for an integer that does not fit.
-    pub(super) fn value(self, negative: bool) -> Option<Val<'static>> {
+    pub(crate) fn value(self, negative: bool) -> Option<Val<'static>> {
         Some(match self {
             Self::Null => Val::Null,
             Self::Bool(value) => Val::Bool(value),
@@ -48,31 +48,31 @@ const SYMBOLS: [&str; 27] = [
     "(", ")", "[", "]", "{", "}", "&", "|", "=",
 ];
 
-pub(super) struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     source: &'a str,
     at: usize,
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(source: &'a str) -> Self {
+    pub(crate) fn new(source: &'a str) -> Self {
         Self { source, at: 0 }
     }
 
     /// Where the next token starts.
-    pub(super) fn offset(&mut self) -> usize {
+    pub(crate) fn offset(&mut self) -> usize {
         self.skip_space();
         self.at
     }
 
     /// An offset as line and column from 1.
-    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
+    pub(crate) fn position(&self, offset: usize) -> (usize, usize) {
         let before = &self.source[..offset];
         let line = before.matches('\n').count() + 1;
         let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
         (line, column)
     }
 
-    pub(super) fn next(&mut self) -> Result<Token, String> {
+    pub(crate) fn next(&mut self) -> Result<Token, String> {
         self.skip_space();
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Ok(Token::End) };

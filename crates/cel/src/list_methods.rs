@@ -4,12 +4,12 @@
 
 use std::cmp::Ordering;
 
-use super::operators::{BinaryOperator, compare};
-use super::value::List;
-use super::{CostBudget, Error, Val};
+use crate::operators::{BinaryOperator, compare};
+use crate::value::List;
+use crate::{CostBudget, Error, Val};
 
 /// Calls a method on `list`; `None` for one that the library has just the same.
-pub(super) fn call<'a>(
+pub(crate) fn call<'a>(
     method: &str,
     list: &List<'a>,
     args: &[Val<'a>],

@@ -3,22 +3,22 @@
 //! Invariant: no tree is deeper than [`DEPTH_MAX`], and the parser nests no deeper either, so
 //! that whatever walks a tree fits on a stack. Long chains of `&&` and `||` are flat.
 
-use super::Val;
-use super::lexer::{Lexer, Literal, Token};
-use super::operators::BinaryOperator;
+use crate::Val;
+use crate::lexer::{Lexer, Literal, Token};
+use crate::operators::BinaryOperator;
 
 /// Rules that people write stay below 20.
-pub(super) const DEPTH_MAX: usize = 100;
+pub(crate) const DEPTH_MAX: usize = 100;
 
 /// A node of the syntax tree with the number of levels below and including it.
 #[derive(Debug)]
-pub(super) struct Expr {
-    pub(super) kind: ExprKind,
+pub(crate) struct Expr {
+    pub(crate) kind: ExprKind,
     depth: usize,
 }
 
 #[derive(Debug)]
-pub(super) enum ExprKind {
+pub(crate) enum ExprKind {
     Literal(Val<'static>),
     Name(String),
     Select {
@@ -49,7 +49,7 @@ pub(super) enum ExprKind {
 }
 
 /// Parses an expression; the error says where and why it cannot.
-pub(super) fn parse(source: &str) -> Result<Expr, String> {
+pub(crate) fn parse(source: &str) -> Result<Expr, String> {
     let mut parser =
         Parser { lexer: Lexer::new(source), token: Token::End, token_offset: 0, nesting: 0 };
     parser.parse_expression().map_err(|problem| {

@@ -12,8 +12,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::cel::{CostBudget, Map, Program, Val};
-use super::schema::{AdditionalProperties, Schema, SchemaType};
+use crate::value::Map;
+use crate::{CostBudget, Program, Schema, SchemaType, Val};
 
 /// A compiled selector.
 #[derive(Debug)]
@@ -135,10 +135,7 @@ impl<'a> ValuesByDomain<'a> {
 /// The schema of a device, to check expressions before there is one.
 static DEVICE_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let scalar = |kind| Schema { value_type: Some(kind), ..Schema::default() };
-    let map = |values| Schema {
-        additional_properties: AdditionalProperties::Schema(Box::new(values)),
-        ..scalar(SchemaType::Object)
-    };
+    let map = |values| Schema { map_values: Some(Arc::new(values)), ..scalar(SchemaType::Object) };
     // The types of attributes differ from device to device.
     let any = || Schema { int_or_string: true, ..Schema::default() };
     let properties = [
@@ -148,7 +145,7 @@ static DEVICE_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
         ("capacity", map(map(any()))),
     ];
     Schema {
-        properties: properties.map(|(name, schema)| (name.to_owned(), schema)).into(),
+        properties: properties.map(|(name, schema)| (name.to_owned(), Arc::new(schema))).into(),
         ..scalar(SchemaType::Object)
     }
 });

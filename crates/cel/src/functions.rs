@@ -6,14 +6,15 @@ use kube_cel::cel::Value as LibraryValue;
 use regex::Regex;
 use serde_json::{Map as JsonMap, Value};
 
-use super::compile::Node;
-use super::operators::BinaryOperator;
-use super::value::{List, Map};
-use super::{CostBudget, Error, Val, library, list_methods, string_methods};
-use crate::admission::{format, go_text, re2};
+use crate::compile::{Dialect, Node};
+use crate::operators::BinaryOperator;
+use crate::value::{List, Map};
+use crate::{
+    CostBudget, Error, Val, duration, go_text, library, list_methods, re2, string_methods,
+};
 
 #[derive(Debug)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Size,
     Contains,
     StartsWith,
@@ -33,11 +34,15 @@ pub(super) enum Function {
     Value,
     Or,
     OrValue,
+    /// `min(a, b)` of two numbers.
+    Lesser,
+    /// `max(a, b)` of two numbers.
+    Greater,
     Library(&'static str),
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Conversion {
+pub(crate) enum Conversion {
     Bool,
     Bytes,
     Double,
@@ -47,13 +52,50 @@ pub(super) enum Conversion {
     UInt,
 }
 
+/// The functions of the CEL language definition.
+const STANDARD_FUNCTIONS: &[&str] = &[
+    "bool",
+    "bytes",
+    "contains",
+    "double",
+    "duration",
+    "dyn",
+    "endsWith",
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getHours",
+    "getMilliseconds",
+    "getMinutes",
+    "getMonth",
+    "getSeconds",
+    "int",
+    "matches",
+    "size",
+    "startsWith",
+    "string",
+    "timestamp",
+    "type",
+    "uint",
+];
+
 /// Resolves a call by its name, target and arguments.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     name: &str,
     target: Option<&Node>,
     args: &[Node],
+    dialect: Dialect,
 ) -> Result<Function, String> {
     let conversion = |conversion| Function::Convert(conversion);
+    if dialect == Dialect::Standard && !STANDARD_FUNCTIONS.contains(&name) {
+        return match (name, target.is_some(), args.len()) {
+            ("min", false, 2) => Ok(Function::Lesser),
+            ("max", false, 2) => Ok(Function::Greater),
+            _ => Err(format!("undeclared reference to '{name}'")),
+        };
+    }
     Ok(match (name, target.is_some(), args.len()) {
         ("size", true, 0) | ("size", false, 1) => Function::Size,
         ("contains", true, 1) => Function::Contains,
@@ -99,7 +141,7 @@ fn literal_regex(args: &[Node]) -> Result<Option<Regex>, String> {
 
 impl Function {
     /// Applies the function to its operands: the target first, if there is one, then the others.
-    pub(super) fn apply<'a>(
+    pub(crate) fn apply<'a>(
         &self,
         target: Option<Val<'a>>,
         mut args: Vec<Val<'a>>,
@@ -180,9 +222,31 @@ impl Function {
             (Self::OrValue, Some(Val::Optional(Some(value))), _) => Ok(Val::clone(&value)),
             (Self::Or, Some(Val::Optional(None)), Some(other @ Val::Optional(_)))
             | (Self::OrValue, Some(Val::Optional(None)), Some(other)) => Ok(other),
+            (Self::Lesser, Some(a), Some(b)) => select_number(a, b, |a, b| a < b, |a, b| a < b),
+            (Self::Greater, Some(a), Some(b)) => select_number(a, b, |a, b| a > b, |a, b| a > b),
             _ => Err(Error::no_such_overload()),
         }
     }
+}
+
+/// Returns `a` if it is better, else `b`. Of an integer and a double the result is a double.
+#[expect(clippy::cast_precision_loss, reason = "CEL converts the integer to a double")]
+fn select_number<'a>(
+    a: Val<'a>,
+    b: Val<'a>,
+    is_better_int: impl Fn(i64, i64) -> bool,
+    is_better_double: impl Fn(f64, f64) -> bool,
+) -> Result<Val<'a>, Error> {
+    let (a, b) = match (a, b) {
+        (Val::Int(a), Val::Int(b)) => {
+            return Ok(Val::Int(if is_better_int(a, b) { a } else { b }));
+        }
+        (Val::Double(a), Val::Double(b)) => (a, b),
+        (Val::Int(a), Val::Double(b)) => (a as f64, b),
+        (Val::Double(a), Val::Int(b)) => (a, b as f64),
+        _ => return Err(Error::no_such_overload()),
+    };
+    Ok(Val::Double(if is_better_double(a, b) { a } else { b }))
 }
 
 /// Calls a library function after charging for the size of its operands.
@@ -308,7 +372,7 @@ fn size<'a>(value: &Val<'a>, budget: &mut CostBudget) -> Result<Val<'a>, Error> 
 /// The library would ignore what follows a duration.
 fn duration(value: Val<'_>) -> Result<Val<'_>, Error> {
     match value {
-        Val::String(text) if format::is_go_duration(&text) => {
+        Val::String(text) if duration::is_go_duration(&text) => {
             library::call("duration", None, vec![Val::String(text)])
         }
         Val::Library(_) => Ok(value),
@@ -348,7 +412,7 @@ fn is_zero_value(value: &Val<'_>) -> bool {
 }
 
 impl Conversion {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
             Self::Bytes => "bytes",

@@ -1,24 +1,18 @@
-//! Evaluates device selectors, which are CEL: the core decides with a table of results, and the CEL
-//! is that of the embedded API server.
+//! Evaluates the CEL selectors of devices (spec 20 §3.19 rule 8).
+//!
+//! CEL is no part of the core: its decisions read the results from a table.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use karpenter_apiserver::admission::device_selector::{
-    Attribute as DeviceAttribute, CelDevice, Device, Selector,
-};
+use karpenter_cel::device_selector::{Attribute as DeviceAttribute, CelDevice, Device, Selector};
 use karpenter_core::catalog::Catalog;
 use karpenter_core::scheduling::dra::{
     Attribute, DeviceShape, DynamicResourceState, SelectorError,
 };
-use karpenter_operator::device_selectors::DeviceSelectorEvaluator;
 
 /// The cost limit of all selectors and devices together: seconds, far above real needs.
 const MAX_STEPS: u64 = 100_000_000;
-
-/// Evaluates device selectors with the CEL of the embedded API server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CelDeviceSelectors;
 
 /// A compiled selector and its first failure.
 struct CompiledSelector {
@@ -27,17 +21,16 @@ struct CompiledSelector {
     failure: Option<String>,
 }
 
-impl DeviceSelectorEvaluator for CelDeviceSelectors {
-    fn evaluate(
-        &self,
-        state: &mut DynamicResourceState,
-        catalog: &Catalog,
-    ) -> BTreeMap<String, String> {
-        evaluate(state, catalog, MAX_STEPS)
-    }
+/// Evaluates every selector of a class or claim for all published and possible devices.
+///
+/// Results in the state are kept. Returns selectors that have no value for some device, with the
+/// first reason: such a device does not match. It takes some seconds at most; the next call
+/// evaluates the rest.
+pub fn evaluate(state: &mut DynamicResourceState, catalog: &Catalog) -> BTreeMap<String, String> {
+    evaluate_within(state, catalog, MAX_STEPS)
 }
 
-fn evaluate(
+fn evaluate_within(
     state: &mut DynamicResourceState,
     catalog: &Catalog,
     most: u64,
@@ -143,10 +136,10 @@ mod tests {
     fn selectors_that_run_out_of_steps_are_evaluated_later() {
         let catalog = Catalog::default();
         let mut whole = state_with_three_devices();
-        evaluate(&mut whole, &catalog, MAX_STEPS);
+        evaluate(&mut whole, &catalog);
         let (mut part, mut calls) = (state_with_three_devices(), 0);
         while part.matches != whole.matches {
-            let failures = evaluate(&mut part, &catalog, 100);
+            let failures = evaluate_within(&mut part, &catalog, 100);
             assert_eq!(failures, BTreeMap::new(), "it is no failure of the selector");
             calls += 1;
             assert!(calls < 100, "it gets further each time");

@@ -1,4 +1,13 @@
-//! The expressions of `x-kubernetes-validations`.
+//! CEL with the semantics of the Kubernetes API server.
+//!
+//! It evaluates three kinds of expressions:
+//!
+//! - [`Program`]: the rules in `x-kubernetes-validations` of a CRD, about values of a [`Schema`];
+//! - [`device_selector`]: the selectors of dynamic resource allocation, about one device;
+//! - [`Environment`]: small expressions about declared variables, such as `max(60, vcpus * 30)`.
+//!
+//! A [`CostBudget`] bounds every evaluation, and the parser bounds the depth of expressions. No
+//! expression and no value causes a panic; an expression without a value returns an [`Error`].
 //!
 //! The function library of Kubernetes (quantities, addresses, URLs, sets, formats and so on) comes
 //! from kube-cel. Parsing and evaluation are our own, because those of kube-cel (the `cel` crate)
@@ -17,19 +26,27 @@
 //!
 //! Absent on purpose: most of the type checker, and the cost estimate, that the API server runs
 //! over a CRD. A rule that names an unknown function, variable or field does not compile here
-//! either ([`field_check`]); a rule that compares a string with a number compiles, and rejects
-//! objects when it runs.
+//! either (`field_check`); a rule that compares a string with a number compiles, and rejects
+//! objects when it runs. Small expressions are type-checked.
 
 mod compile;
+pub mod device_selector;
+pub mod duration;
 mod evaluation;
+mod expression;
 mod field_check;
 mod functions;
+pub mod go_text;
+mod item_index;
 mod lexer;
 mod library;
 mod list_methods;
 mod operators;
 mod parser;
+pub mod re2;
+mod schema;
 mod string_methods;
+mod type_check;
 mod value;
 
 #[cfg(test)]
@@ -37,12 +54,16 @@ mod tests;
 
 use std::fmt;
 
-pub(crate) use self::compile::Program;
-pub(crate) use self::value::{Map, Val};
+pub use self::compile::Program;
+pub use self::expression::{Environment, Expression};
+pub use self::item_index::ItemIndex;
+pub use self::schema::{ListType, Schema, SchemaType, StringFormat};
+pub use self::type_check::Type;
+pub use self::value::{List, Map, Val};
 
 /// Why an expression has no value, in the words of the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Error {
+pub enum Error {
     Evaluation(String),
     /// The expression exceeded the cost limit of one evaluation.
     CostLimitExceeded,
@@ -66,6 +87,8 @@ impl Error {
     }
 }
 
+impl std::error::Error for Error {}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,19 +106,19 @@ impl fmt::Display for Error {
 /// the API server, whose units are of about the same size; where exactly an expensive rule is cut
 /// off differs.
 #[derive(Debug)]
-pub(crate) struct CostBudget {
+pub struct CostBudget {
     remaining: u64,
 }
 
 impl CostBudget {
-    pub(crate) const PER_RULE: u64 = 1_000_000;
-    pub(crate) const PER_OBJECT: u64 = 10_000_000;
+    pub const PER_RULE: u64 = 1_000_000;
+    pub const PER_OBJECT: u64 = 10_000_000;
 
-    pub(crate) fn new(units: u64) -> Self {
+    pub fn new(units: u64) -> Self {
         Self { remaining: units }
     }
 
-    pub(crate) fn remaining(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.remaining
     }
 

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use kube_cel::cel::Value as LibraryValue;
 use serde_json::{Map as JsonMap, Value};
 
-use super::{Error, library};
-use crate::admission::format::{Format, StringFormat};
-use crate::admission::go_text;
-use crate::admission::schema::{AdditionalProperties, Schema, SchemaType};
+use crate::{Error, Schema, SchemaType, StringFormat, go_text, library};
 
 #[derive(Debug, Clone)]
-pub(crate) enum Val<'a> {
+pub enum Val<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -31,13 +28,13 @@ pub(crate) enum Val<'a> {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum List<'a> {
+pub enum List<'a> {
     Data { items: &'a [Value], schema: &'a Schema },
     Computed(Arc<[Val<'a>]>),
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Map<'a> {
+pub enum Map<'a> {
     Data {
         fields: &'a JsonMap<String, Value>,
         schema: &'a Schema,
@@ -55,18 +52,14 @@ impl<'a> Val<'a> {
     /// Converts the value of `self` or `oldSelf`.
     ///
     /// The root of a resource has its type and name besides its schema.
-    pub(crate) fn from_self(
-        value: &'a Value,
-        schema: &'a Schema,
-        root: bool,
-    ) -> Result<Self, Error> {
+    pub fn from_self(value: &'a Value, schema: &'a Schema, root: bool) -> Result<Self, Error> {
         match (value, root) {
             (Value::Object(fields), true) => Ok(Self::Map(Map::Data { fields, schema, root })),
             _ => Self::from_json(value, schema),
         }
     }
 
-    pub(super) fn from_json(value: &'a Value, schema: &'a Schema) -> Result<Self, Error> {
+    pub(crate) fn from_json(value: &'a Value, schema: &'a Schema) -> Result<Self, Error> {
         if value.is_null() {
             let refused = || Error::new("invalid data, got null for schema with nullable=false");
             return schema.nullable.then_some(Self::Null).ok_or_else(refused);
@@ -119,20 +112,14 @@ impl<'a> Val<'a> {
 
     fn from_string(text: &'a str, schema: &'a Schema) -> Result<Self, Error> {
         let convert = Self::convert_string;
-        match schema.value_validation.format {
-            Some(Format::String(StringFormat::DateTime)) => {
-                convert("timestamp", Cow::Borrowed(text))
-            }
-            Some(Format::String(StringFormat::Date)) => {
+        match schema.format {
+            Some(StringFormat::DateTime) => convert("timestamp", Cow::Borrowed(text)),
+            Some(StringFormat::Date) => {
                 convert("timestamp", Cow::Owned(format!("{text}T00:00:00Z")))
             }
-            Some(Format::String(StringFormat::Duration)) => {
-                convert("duration", Cow::Borrowed(text))
-            }
-            Some(Format::String(StringFormat::Byte)) => {
-                convert("base64.decode", Cow::Borrowed(text))
-            }
-            _ => Ok(Self::String(Cow::Borrowed(text))),
+            Some(StringFormat::Duration) => convert("duration", Cow::Borrowed(text)),
+            Some(StringFormat::Byte) => convert("base64.decode", Cow::Borrowed(text)),
+            None => Ok(Self::String(Cow::Borrowed(text))),
         }
     }
 
@@ -144,7 +131,7 @@ impl<'a> Val<'a> {
         library::call(function, None, vec![Val::String(text.into())])
     }
 
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<String>) -> Self {
         Self::String(Cow::Owned(text.into()))
     }
 
@@ -152,11 +139,11 @@ impl<'a> Val<'a> {
         Self::List(List::Computed(items.into()))
     }
 
-    pub(crate) fn some(value: Val<'a>) -> Self {
+    pub fn some(value: Val<'a>) -> Self {
         Self::Optional(Some(Arc::new(value)))
     }
 
-    pub(crate) fn as_bool(&self) -> Result<bool, Error> {
+    pub fn as_bool(&self) -> Result<bool, Error> {
         match self {
             Self::Bool(value) => Ok(*value),
             _ => Err(Error::no_such_overload()),
@@ -164,7 +151,7 @@ impl<'a> Val<'a> {
     }
 
     /// The name that `type()` gives and that conversion errors use.
-    pub(crate) fn type_name(&self) -> &'static str {
+    pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -219,7 +206,7 @@ static STRING_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| 
 
 /// The schema of `metadata` at the root of every resource.
 static METADATA_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|| {
-    let string = || Schema { value_type: Some(SchemaType::String), ..Schema::default() };
+    let string = || Arc::new(Schema { value_type: Some(SchemaType::String), ..Schema::default() });
     Schema {
         value_type: Some(SchemaType::Object),
         properties: ["name", "generateName"].map(|name| (name.to_owned(), string())).into(),
@@ -228,15 +215,12 @@ static METADATA_SCHEMA: std::sync::LazyLock<Schema> = std::sync::LazyLock::new(|
 });
 
 /// The schema of a field, if expressions can see it.
-pub(super) fn field_schema<'a>(schema: &'a Schema, root: bool, name: &str) -> Option<&'a Schema> {
+pub(crate) fn field_schema<'a>(schema: &'a Schema, root: bool, name: &str) -> Option<&'a Schema> {
     match name {
         "apiVersion" | "kind" if root => Some(&STRING_SCHEMA),
         "metadata" if root => Some(&METADATA_SCHEMA),
-        _ if root || !schema.properties.is_empty() => schema.properties.get(name),
-        _ => match &schema.additional_properties {
-            AdditionalProperties::Schema(values) => Some(values),
-            AdditionalProperties::Any | AdditionalProperties::Absent => None,
-        },
+        _ if root || !schema.properties.is_empty() => schema.properties.get(name).map(Arc::as_ref),
+        _ => schema.map_values.as_deref(),
     }
 }
 

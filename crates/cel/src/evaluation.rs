@@ -3,20 +3,31 @@
 //! The depth is that of the expression, which the parser bounds, and every step is charged to the
 //! cost budget.
 
-use super::compile::{Comprehension, FieldName, MapEntry, Node, Program};
-use super::value::{Map, is_same_key};
-use super::{CostBudget, Error, Val};
+use crate::compile::{Comprehension, FieldName, MapEntry, Node, Program};
+use crate::value::{Map, is_same_key};
+use crate::{CostBudget, Error, Val};
 
 impl Program {
-    /// Evaluates the expression. `old` is `None` when there is no past to compare with.
-    pub(crate) fn run<'a>(
+    /// Evaluates an expression about `self` and `oldSelf`.
+    ///
+    /// `old` is `None` when there is no old value.
+    pub fn run<'a>(
         &'a self,
         this: Val<'a>,
         old: Option<Val<'a>>,
         budget: &mut CostBudget,
     ) -> Result<Val<'a>, Error> {
-        let mut run = Evaluator { slots: vec![this, old.unwrap_or(Val::Null)], budget };
-        let result = run.evaluate_node(&self.root);
+        self.run_with(vec![this, old.unwrap_or(Val::Null)], budget)
+    }
+
+    /// Evaluates an expression with a value for each of its variables.
+    pub(crate) fn run_with<'a>(
+        &'a self,
+        values: Vec<Val<'a>>,
+        budget: &mut CostBudget,
+    ) -> Result<Val<'a>, Error> {
+        let mut run = Evaluator { slots: values, budget };
+        let result = run.evaluate_node(self.root());
         // Logical operators forgive errors, but not this one.
         if run.budget.remaining() == 0 { Err(Error::CostLimitExceeded) } else { result }
     }

@@ -5,29 +5,54 @@
 
 use serde_json::{Value, json};
 
-use super::{CostBudget, Error, Program, Val};
-use crate::admission::schema::Schema;
+use crate::{CostBudget, Error, ListType, Program, Schema, SchemaType, StringFormat, Val};
 
 fn schema() -> Schema {
-    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
-        "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}});
-    let set =
-        json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
-    let schema = json!({"type": "object", "properties": {
-        "s": {"type": "string"}, "opt": {"type": "string"}, "uni": {"type": "string"},
-        "n": {"type": "integer"}, "m": {"type": "integer"}, "d": {"type": "number"}, "b": {"type": "boolean"},
-        "any": {"x-kubernetes-int-or-string": true}, "pct": {"x-kubernetes-int-or-string": true},
-        "l": {"type": "array", "items": {"type": "string"}},
-        "li": {"type": "array", "items": {"type": "integer"}},
-        "set": set, "set2": set, "keyed": keyed,
-        "lo": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}},
-        "map": {"type": "object", "additionalProperties": {"type": "string"}},
-        "o": {"type": "object", "properties": {"a-b": {"type": "string"}, "namespace": {"type": "string"},
-            "p": {"type": "object", "properties": {"q": {"type": "string"}}}}},
-        "nul": {"type": "string", "nullable": true},
-        "at": {"type": "string", "format": "date-time"}, "for": {"type": "string", "format": "duration"},
-    }});
-    Schema::compile(&schema, "schema").unwrap()
+    let of_type = |value_type| Schema { value_type: Some(value_type), ..Schema::default() };
+    let string = || of_type(SchemaType::String);
+    let integer = || of_type(SchemaType::Integer);
+    let object = |properties: Vec<(&str, Schema)>| {
+        let properties = properties.into_iter();
+        Schema {
+            properties: properties.map(|(name, schema)| (name.into(), schema.into())).collect(),
+            ..of_type(SchemaType::Object)
+        }
+    };
+    let list = |items: Schema, list_type| Schema {
+        items: Some(items.into()),
+        list_type,
+        ..of_type(SchemaType::Array)
+    };
+    let item = || object(vec![("k", string()), ("v", integer())]);
+    let union = || Schema { int_or_string: true, ..Schema::default() };
+    let formatted = |format| Schema { format: Some(format), ..string() };
+    let nested = object(vec![
+        ("a-b", string()),
+        ("namespace", string()),
+        ("p", object(vec![("q", string())])),
+    ]);
+    object(vec![
+        ("s", string()),
+        ("opt", string()),
+        ("uni", string()),
+        ("n", integer()),
+        ("m", integer()),
+        ("d", of_type(SchemaType::Number)),
+        ("b", of_type(SchemaType::Boolean)),
+        ("any", union()),
+        ("pct", union()),
+        ("l", list(string(), ListType::Atomic)),
+        ("li", list(integer(), ListType::Atomic)),
+        ("set", list(string(), ListType::Set)),
+        ("set2", list(string(), ListType::Set)),
+        ("keyed", list(item(), ListType::Map(vec!["k".into()]))),
+        ("lo", list(item(), ListType::Atomic)),
+        ("map", Schema { map_values: Some(string().into()), ..object(vec![]) }),
+        ("o", nested),
+        ("nul", Schema { nullable: true, ..string() }),
+        ("at", formatted(StringFormat::DateTime)),
+        ("for", formatted(StringFormat::Duration)),
+    ])
 }
 
 fn data() -> Value {

@@ -3,10 +3,10 @@
 //! The library has them too, but differs in corners that rules do reach: an empty separator, a
 //! negative count, and the message for an index out of range. Indexes count characters.
 
-use super::{CostBudget, Error, Val};
+use crate::{CostBudget, Error, Val};
 
 /// Calls a method on `text`; `None` for one that is not of strings.
-pub(super) fn call<'a>(
+pub(crate) fn call<'a>(
     method: &str,
     text: &str,
     args: &[Val<'a>],

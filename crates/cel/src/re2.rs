@@ -11,7 +11,7 @@ use std::fmt::Write;
 use regex::Regex;
 
 /// Compiles a pattern of Go's `regexp`. A match is unanchored, as there.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+pub fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     Regex::new(&translate(pattern))
 }
 
