@@ -6,10 +6,14 @@
 
 mod bound;
 mod duration;
-mod names;
 mod quantity;
 
 pub use bound::parse_bound;
-pub use duration::{Duration, DurationError, NillableDuration, format_duration, parse_duration};
-pub use names::{label_value_errors, qualified_name_errors, subdomain_errors};
-pub use quantity::{Amount, Quantity, QuantityError, QuantityFormat};
+pub use duration::{Duration, NillableDuration};
+pub use karpenter_grammar::names::{
+    dns_subdomain_errors, label_value_errors, qualified_name_errors,
+};
+pub use karpenter_grammar::{
+    Amount, DurationError, QuantityError, QuantityFormat, format_duration, parse_duration,
+};
+pub use quantity::Quantity;

@@ -24,7 +24,6 @@ mod field_error;
 mod format;
 mod list_type;
 pub(crate) mod metadata;
-pub(crate) mod names;
 mod pruning;
 mod rule_validation;
 mod scale;

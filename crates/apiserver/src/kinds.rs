@@ -38,17 +38,17 @@ mod warnings;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use karpenter_grammar::names;
 use serde_json::Value;
-
-use crate::admission::{CustomKind, FieldError, names};
-use crate::environment::Environment;
-use crate::status::StatusError;
-use crate::type_model::{TypeId, Types};
 
 pub use self::event::{convert_event, selectable_event_fields};
 pub use self::manifest::{ManifestKind, system_priority_classes};
 pub use self::resource_list::built_in_resources;
 pub use self::warnings::warnings;
+use crate::admission::{CustomKind, FieldError};
+use crate::environment::Environment;
+use crate::status::StatusError;
+use crate::type_model::{TypeId, Types};
 
 /// One resource of one version of one group.
 #[derive(Debug, Clone)]
@@ -197,7 +197,7 @@ pub trait ResourceStrategy: fmt::Debug + Sync {
 
     /// Returns the problems of a name; the default rule is that of a DNS subdomain.
     fn name_problems(&self, name: &str) -> Vec<String> {
-        names::dns_subdomain_problems(name)
+        names::dns_subdomain_errors(name)
     }
 
     /// Returns the grace period of a delete in seconds; `None` deletes at once.

@@ -1,6 +1,7 @@
 //! Label and field selectors of list, watch and deletecollection.
 
-use crate::admission::names;
+use karpenter_grammar::names;
+
 use crate::status::StatusError;
 use crate::store::{ObjectKey, StoredObject};
 
@@ -203,7 +204,7 @@ impl<'a> LabelSelectorParser<'a> {
             Token::Word(key) => key,
             found => return Err(format!("found '{}', expected: identifier", found.text())),
         };
-        if let Some(problem) = names::qualified_name_problems(key).first() {
+        if let Some(problem) = names::qualified_name_errors(key).first() {
             return Err(format!("<nil>: Invalid value: {key:?}: {problem}"));
         }
         let key = key.to_owned();
@@ -320,7 +321,7 @@ impl<'a> Token<'a> {
 }
 
 fn check_value(key: &str, value: &str) -> Result<String, String> {
-    match names::label_value_problems(value).first() {
+    match names::label_value_errors(value).first() {
         None => Ok(value.to_owned()),
         Some(problem) => Err(format!("values[0][{key}]: Invalid value: {value:?}: {problem}")),
     }

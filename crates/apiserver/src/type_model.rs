@@ -9,7 +9,6 @@ pub mod custom;
 mod decode;
 mod go_types;
 mod protobuf;
-mod quantity;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,6 @@ use serde_json::Value;
 pub use self::decode::{check, decode, encode, zero_value};
 pub(crate) use self::go_types::{GoField, GoType, OmitRule};
 pub(crate) use self::protobuf::{BYTES, WireReader, from_protobuf, utf8_lossy};
-pub(crate) use self::quantity::Quantity;
 
 /// A type in [`Types`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

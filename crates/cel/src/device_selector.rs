@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use karpenter_grammar::Amount;
+
 use crate::value::Map;
 use crate::{CostBudget, Program, Schema, SchemaType, Val};
 
@@ -99,7 +101,8 @@ impl Device<'_> {
         }
         let mut capacity = ValuesByDomain::default();
         for (name, quantity) in &self.capacity {
-            let value = Val::convert_string("quantity", quantity.clone())
+            let value = Amount::parse(quantity)
+                .map(Val::Quantity)
                 .map_err(|error| format!("capacity {name}: {error}"))?;
             capacity.add(self.driver, name, value);
         }

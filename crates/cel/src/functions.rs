@@ -2,6 +2,7 @@
 //!
 //! All others go to the library.
 
+use karpenter_grammar::parse_duration;
 use kube_cel::cel::Value as LibraryValue;
 use regex::Regex;
 use serde_json::{Map as JsonMap, Value};
@@ -10,7 +11,7 @@ use crate::compile::{Dialect, Node};
 use crate::operators::BinaryOperator;
 use crate::value::{List, Map};
 use crate::{
-    CostBudget, Error, Val, duration, go_text, library, list_methods, re2, string_methods,
+    CostBudget, Error, Val, go_text, library, list_methods, quantity, re2, string_methods,
 };
 
 #[derive(Debug)]
@@ -151,7 +152,11 @@ impl Function {
             let own = match &target {
                 Some(Val::String(text)) => string_methods::call(name, text, &args, budget),
                 Some(Val::List(list)) => list_methods::call(name, list, &args, budget),
-                _ => None,
+                Some(Val::Quantity(amount)) => {
+                    Some(quantity::call_method(name, *amount, &args, budget))
+                }
+                Some(_) => None,
+                None => quantity::call(name, &args, budget),
             };
             return match own {
                 Some(result) => result,
@@ -372,7 +377,7 @@ fn size<'a>(value: &Val<'a>, budget: &mut CostBudget) -> Result<Val<'a>, Error> 
 /// The library would ignore what follows a duration.
 fn duration(value: Val<'_>) -> Result<Val<'_>, Error> {
     match value {
-        Val::String(text) if duration::is_go_duration(&text) => {
+        Val::String(text) if parse_duration(&text).is_ok() => {
             library::call("duration", None, vec![Val::String(text)])
         }
         Val::Library(_) => Ok(value),

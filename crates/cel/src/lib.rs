@@ -9,8 +9,8 @@
 //! A [`CostBudget`] bounds every evaluation, and the parser bounds the depth of expressions. No
 //! expression and no value causes a panic; an expression without a value returns an [`Error`].
 //!
-//! The function library of Kubernetes (quantities, addresses, URLs, sets, formats and so on) comes
-//! from kube-cel. Parsing and evaluation are our own, because those of kube-cel (the `cel` crate)
+//! The function library of Kubernetes (addresses, URLs, sets, formats and so on) comes from
+//! kube-cel, except for quantities. Parsing and evaluation are our own, because those of kube-cel (the `cel` crate)
 //! differ from the API server where it decides whether an object is accepted, or whether the
 //! process lives:
 //!
@@ -31,7 +31,6 @@
 
 mod compile;
 pub mod device_selector;
-pub mod duration;
 mod evaluation;
 mod expression;
 mod field_check;
@@ -43,6 +42,7 @@ mod library;
 mod list_methods;
 mod operators;
 mod parser;
+mod quantity;
 pub mod re2;
 mod schema;
 mod string_methods;

@@ -1,15 +1,14 @@
 //! Calls into the function library of kube-cel.
 
-mod quantity;
-
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
+use karpenter_grammar::Amount;
 use kube_cel::cel::common::ast::{CallExpr, Expr};
-use kube_cel::cel::objects::{Key, Map as LibraryMap, OptionalValue};
+use kube_cel::cel::objects::{Key, Map as LibraryMap, Opaque, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, IdedExpr, Value as LibraryValue};
 use kube_cel::{KubeCelExt, cel};
 
@@ -28,9 +27,8 @@ const OPERAND_NAMES: [&str; 5] = ["@0", "@1", "@2", "@3", "@4"];
 pub(crate) fn call<'a>(
     function: &str,
     target: Option<Val<'a>>,
-    mut args: Vec<Val<'a>>,
+    args: Vec<Val<'a>>,
 ) -> Result<Val<'a>, Error> {
-    quantity::check_operands(function, &mut args)?;
     let mut scope = LIBRARY_CONTEXT.new_inner_scope();
     let mut names = OPERAND_NAMES.iter();
     let mut bind = |value: Val<'a>| -> Result<IdedExpr, Error> {
@@ -44,14 +42,7 @@ pub(crate) fn call<'a>(
     let expression = IdedExpr { id: 0, expr: Expr::Call(call) };
     let result = catch_library_panic(function, || LibraryValue::resolve(&expression, &scope))?;
     match result {
-        Ok(value) => {
-            let value = from_library(value)?;
-            quantity::check_result(function, &value)?;
-            Ok(value)
-        }
-        Err(ExecutionError::FunctionError { .. }) if function == "quantity" => {
-            Err(quantity::malformed_quantity_error())
-        }
+        Ok(value) => from_library(value),
         Err(ExecutionError::FunctionError { message, .. }) => Err(Error::new(message)),
         Err(ExecutionError::Overflow(..)) => Err(Error::new("integer overflow")),
         Err(_) => Err(Error::no_such_overload()),
@@ -73,11 +64,18 @@ pub(crate) fn compare(a: &LibraryValue, b: &LibraryValue) -> Result<Ordering, Er
 /// Some of it panics on extreme texts (`'%.999999f'` as a format). With these an object must only
 /// be rejected. Only functions without state are shared with the library.
 fn catch_library_panic<T>(function: &str, code: impl FnOnce() -> T) -> Result<T, Error> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|_| extreme_value_error(function))
+    catch_unwind(AssertUnwindSafe(code))
+        .map_err(|_| Error::new(format!("{function}: the value is too extreme")))
 }
 
-fn extreme_value_error(function: &str) -> Error {
-    Error::new(format!("{function}: the value is too extreme"))
+/// A quantity inside a list or map that the library compares.
+#[derive(Debug, PartialEq, Eq)]
+struct LibraryQuantity(Amount);
+
+impl Opaque for LibraryQuantity {
+    fn runtime_type_name(&self) -> &'static str {
+        "kubernetes.Quantity"
+    }
 }
 
 fn to_library(value: Val<'_>) -> Result<LibraryValue, Error> {
@@ -101,6 +99,7 @@ fn to_library(value: Val<'_>) -> Result<LibraryValue, Error> {
                 None => OptionalValue::none(),
             }))
         }
+        Val::Quantity(amount) => LibraryValue::Opaque(Arc::new(LibraryQuantity(amount))),
         Val::Library(value) => value,
         Val::Type(_) | Val::Untyped(_) => return Err(Error::no_such_overload()),
     })
@@ -148,7 +147,10 @@ fn from_library<'a>(value: LibraryValue) -> Result<Val<'a>, Error> {
                 Some(inner) => Val::some(from_library(inner.clone())?),
                 None => Val::Optional(None),
             },
-            Err(_) => Val::Library(LibraryValue::Opaque(opaque.clone())),
+            Err(_) => match opaque.downcast_ref::<LibraryQuantity>() {
+                Some(quantity) => Val::Quantity(quantity.0),
+                None => Val::Library(LibraryValue::Opaque(opaque.clone())),
+            },
         },
         LibraryValue::Duration(_) | LibraryValue::Timestamp(_) => Val::Library(value),
         LibraryValue::Function(..) => return Err(Error::no_such_overload()),

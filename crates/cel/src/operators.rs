@@ -178,6 +178,7 @@ pub(crate) fn equal(a: &Val<'_>, b: &Val<'_>, budget: &mut CostBudget) -> Result
         (Val::Bytes(a), Val::Bytes(b)) => Ok(a == b),
         (Val::Type(a), Val::Type(b)) => Ok(a == b),
         (Val::Optional(Some(a)), Val::Optional(Some(b))) => equal(a, b, budget),
+        (Val::Quantity(a), Val::Quantity(b)) => Ok(a == b),
         (Val::Library(a), Val::Library(b)) => library::equal(a, b),
         (Val::Untyped(a), Val::Untyped(b)) => Ok(a == b),
         (Val::List(a), Val::List(b)) => equal_lists(a, b, budget),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use karpenter_grammar::Amount;
 use kube_cel::cel::Value as LibraryValue;
 use serde_json::{Map as JsonMap, Value};
 
@@ -21,7 +22,8 @@ pub enum Val<'a> {
     Map(Map<'a>),
     Type(&'static str),
     Optional(Option<Arc<Val<'a>>>),
-    /// What only the library knows: durations, timestamps, quantities, addresses, ...
+    Quantity(Amount),
+    /// What only the library knows: durations, timestamps, versions, addresses, ...
     Library(LibraryValue),
     /// Data without a schema. It can only be compared.
     Untyped(&'a Value),
@@ -123,7 +125,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// Converts a text with a library function: to a quantity, a version, ...
+    /// Converts a text with a library function: to a timestamp, a version, ...
     pub(crate) fn convert_string(
         function: &'static str,
         text: impl Into<Cow<'a, str>>,
@@ -164,6 +166,7 @@ impl<'a> Val<'a> {
             Self::Map(_) => "map",
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
+            Self::Quantity(_) => "kubernetes.Quantity",
             Self::Library(LibraryValue::Duration(_)) => "google.protobuf.Duration",
             Self::Library(LibraryValue::Timestamp(_)) => "google.protobuf.Timestamp",
             Self::Library(_) => "kubernetes.Opaque",

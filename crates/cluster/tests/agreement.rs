@@ -9,7 +9,6 @@ use karpenter_api::{labels, taints};
 use karpenter_core::disruption::Reason;
 use karpenter_core::requirement::{Aliases, Operator};
 use karpenter_core::taint::{TaintEffect, is_known_ephemeral};
-use proptest::prelude::*;
 
 #[test]
 fn api_and_core_have_the_same_operators_and_budget_reasons() {
@@ -35,15 +34,5 @@ fn api_and_core_have_the_same_ephemeral_taints() {
             other => panic!("no ephemeral taint has the effect {other}"),
         };
         assert!(is_known_ephemeral(&taint.key, effect), "{taint:?}");
-    }
-}
-
-proptest! {
-    /// Both crates parse Go durations, and reject the same texts.
-    #[test]
-    fn api_and_core_parse_durations_alike(text in "[-+]?([0-9]{0,12}(\\.[0-9]{0,22})?(ns|us|µs|ms|s|m|h|d|é\"| )?){0,3}") {
-        let api = karpenter_api::grammar::parse_duration(&text).map_err(|error| error.to_string());
-        let core = karpenter_core::go::parse_duration(&text).map_err(|error| error.to_string());
-        prop_assert_eq!(api, core);
     }
 }

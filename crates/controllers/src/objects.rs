@@ -16,6 +16,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_cluster::ingest::conversion;
 use karpenter_cluster::wire::Pod;
 use karpenter_core::lifecycle::{ConditionStatus, TerminationMode};
+use karpenter_core::pod::OwnerKind;
 use karpenter_core::resources::Resources;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::harness::ReconcileError;
@@ -301,8 +302,7 @@ pub(crate) fn count_reschedulable_pods(cache: &Cache, claim: &NodeClaim) -> usiz
 
 /// Whether the pod has ended.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+    conversion::is_terminal(pod)
 }
 
 /// Whether the pod is being deleted.
@@ -312,13 +312,7 @@ pub(crate) fn is_terminating(pod: &Pod) -> bool {
 
 /// Whether the pod is of a DaemonSet.
 pub(crate) fn is_daemon(pod: &Pod) -> bool {
-    is_owned_by(pod, "apps/v1", "DaemonSet")
-}
-
-fn is_owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
-    pod.owner_references()
-        .iter()
-        .any(|owner| owner.api_version == api_version && owner.kind == kind)
+    conversion::pod_owner(pod) == OwnerKind::DaemonSet
 }
 
 /// Returns the object with that label; none if it has it already.

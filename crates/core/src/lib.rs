@@ -20,7 +20,6 @@
 //! | [`static_capacity`], [`buffers`] | replicas of static NodePools and of CapacityBuffers |
 //! | [`overlay`] | NodeOverlays: price and capacity on top of what the cloud reports |
 //! | `testing` (feature) | builders, small worlds in text, and what a test asks of a plan |
-//! | [`go`] | Go's durations and integers, where users write or read them |
 #![warn(missing_docs)]
 
 mod bit_set;
@@ -28,7 +27,6 @@ pub mod buffers;
 pub mod catalog;
 pub mod copy_on_write;
 pub mod disruption;
-pub mod go;
 pub mod host_port;
 pub mod id;
 mod labels;

@@ -84,7 +84,7 @@ impl Pod {
 
     /// Failed or Succeeded.
     pub fn is_terminal(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        self.phase.is_terminal()
     }
 
     /// Returns whether the pod is neither terminal nor terminating.
@@ -109,6 +109,24 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    /// Returns the phase with this name; an unknown name is no phase.
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "Pending" => Self::Pending,
+            "Running" => Self::Running,
+            "Succeeded" => Self::Succeeded,
+            "Failed" => Self::Failed,
+            _ => Self::Unset,
+        }
+    }
+
+    /// Returns whether the pod has ended.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
 /// The owner kinds that change how a pod is handled.
 ///
 /// Any owner reference counts, not only the controller's.
@@ -123,6 +141,33 @@ pub enum OwnerKind {
     Node,
     /// A StatefulSet: the pod is replaced only after it is gone.
     StatefulSet,
+}
+
+impl OwnerKind {
+    /// Returns the kind of the owner that matters most, given API versions and kinds of all owners.
+    pub fn from_owners<'a>(owners: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let kinds = owners.map(|owner| match owner {
+            ("apps/v1", "DaemonSet") => Self::DaemonSet,
+            ("v1", "Node") => Self::Node,
+            ("apps/v1", "StatefulSet") => Self::StatefulSet,
+            _ => Self::Other,
+        });
+        kinds.max_by_key(|kind| kind.precedence()).unwrap_or_default()
+    }
+
+    fn precedence(self) -> u8 {
+        match self {
+            Self::Other => 0,
+            Self::StatefulSet => 1,
+            Self::Node => 2,
+            Self::DaemonSet => 3,
+        }
+    }
+
+    /// Returns whether the pods run only on their own node, so that they need no other one.
+    pub fn is_bound_to_node(self) -> bool {
+        matches!(self, Self::DaemonSet | Self::Node)
+    }
 }
 
 /// The pod's owner reference with `controller: true`.

@@ -21,7 +21,7 @@ mod tests;
 
 pub use aliases::Aliases;
 pub use compatibility::{IncompatibleRequirements, RequirementConflict};
-pub use item::{BoundError, Operator, RequirementItem};
+pub use item::{BoundError, Operator, OperatorError, RequirementItem};
 pub use requirements::Requirements;
 
 use bounds::Bounds;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use karpenter_grammar::{Amount, QuantityFormat};
+
 mod canonical;
 
 /// The pseudo resource that counts nodes in limits and in the status of a NodePool.
@@ -132,6 +134,29 @@ impl Quantity {
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self { nanos: self.nanos.saturating_sub(other.nanos), ..self }
+    }
+}
+
+/// Takes the number and the notation of an amount that was read.
+impl From<Amount> for Quantity {
+    fn from(amount: Amount) -> Self {
+        let notation = match amount.format() {
+            QuantityFormat::Decimal => Notation::DecimalSi,
+            QuantityFormat::Binary => Notation::BinarySi,
+            QuantityFormat::Exponent => Notation::DecimalExponent,
+        };
+        Self { nanos: amount.as_nanos(), notation }
+    }
+}
+
+impl From<Quantity> for Amount {
+    fn from(quantity: Quantity) -> Self {
+        let format = match quantity.notation {
+            Notation::DecimalSi => QuantityFormat::Decimal,
+            Notation::BinarySi => QuantityFormat::Binary,
+            Notation::DecimalExponent => QuantityFormat::Exponent,
+        };
+        Self::from_nanos(quantity.nanos, format)
     }
 }
 

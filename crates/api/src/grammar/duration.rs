@@ -1,16 +1,14 @@
-//! Durations in Go's notation: `1h30m`, `300ms`, `-1.5h` (spec 10 §15.1). The notation itself is in
-//! `text`; here are the two field types, which differ in what they write back.
+//! Durations in Go's notation: `1h30m`, `300ms`, `-1.5h` (spec 10 §15.1).
+//!
+//! The two field types differ in the text that they write back.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use jiff::SignedDuration;
+use karpenter_grammar::{DurationError, format_duration, parse_duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-mod text;
-
-pub use text::{DurationError, format_duration, parse_duration};
 
 /// A duration field that is written in Go form whatever form was read, such as
 /// `terminationGracePeriod`: `90m` is written as `1h30m0s`.

@@ -7,33 +7,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 
+use karpenter_grammar::{Amount, QuantityError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-mod amount;
-mod parse;
-
-pub use amount::{Amount, QuantityFormat};
-
 /// What the API server admits as a quantity (spec 10 §1.1).
 const PATTERN: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
-
-/// Why a text is not a quantity. The wording is Kubernetes' own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum QuantityError {
-    /// Not a number followed by a suffix.
-    #[error(
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-    )]
-    Format,
-    /// No digits where a number should be.
-    #[error("unable to parse numeric part of quantity")]
-    Numeric,
-    /// A suffix that does not exist.
-    #[error("unable to parse quantity's suffix")]
-    Suffix,
-}
 
 /// A quantity field. It keeps what was read, so that it is written back unchanged; equality and
 /// order are those of the number, so `1000m` is `1`.
@@ -70,12 +50,7 @@ impl Quantity {
     /// or a number beyond [`Amount`], is returned as it was read.
     pub fn canonical(&self) -> Cow<'_, str> {
         let text = self.text.trim();
-        match self.amount {
-            Ok(amount) if !amount.is_saturated() && !parse::prints_verbatim(text) => {
-                amount.to_string().into()
-            }
-            _ => text.into(),
-        }
+        self.amount.map_or(text.into(), |amount| amount.canonical_text(text))
     }
 
     fn from_text(text: String, bare: bool) -> Self {

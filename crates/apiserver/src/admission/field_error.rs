@@ -3,9 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use serde_json::Value;
-
 use karpenter_cel::go_text;
+use serde_json::Value;
 
 /// One problem of an object: where, of which kind, with which value, and why.
 ///

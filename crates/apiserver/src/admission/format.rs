@@ -7,10 +7,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use regex::Regex;
-
-use karpenter_cel::duration::is_go_duration;
 use karpenter_cel::re2;
+use karpenter_grammar::{names, parse_duration};
+use regex::Regex;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
@@ -74,9 +73,7 @@ patterns! {
     DURATION_PARTS = r"(\d+)\s*([A-Za-zµ]+)";
     EMAIL = r#"^(?:[^<>@]*<)?[^\s@<>(),:;"\[\]\\]+@[^\s@<>(),:;"\[\]\\]+>?$"#;
     HOSTNAME = r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$";
-    LONG_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
     MAC = r"(?i)^(?:([0-9a-f]{2})(?::[0-9a-f]{2}){5}((?::[0-9a-f]{2}){2}((?::[0-9a-f]{2}){12})?)?|([0-9a-f]{2})(?:-[0-9a-f]{2}){5}((?:-[0-9a-f]{2}){2}((?:-[0-9a-f]{2}){12})?)?|([0-9a-f]{4})(?:\.[0-9a-f]{4}){2}((?:\.[0-9a-f]{4})((?:\.[0-9a-f]{4}){6})?)?)$";
-    SHORT_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
     UUID = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
     UUID3 = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$";
     UUID4 = r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$";
@@ -108,8 +105,8 @@ impl StringFormat {
             Self::Ipv6 => text.contains(':') && parse_ip(text).is_some(),
             Self::Mac => MAC.is_match(text),
             Self::Password => true,
-            Self::ShortName => text.len() <= 63 && SHORT_NAME.is_match(text),
-            Self::LongName => text.len() <= 253 && LONG_NAME.is_match(text),
+            Self::ShortName => names::dns_label_errors(text).is_empty(),
+            Self::LongName => names::dns_subdomain_errors(text).is_empty(),
             Self::Uri => is_request_uri(text),
             Self::Uuid => UUID.is_match(text),
             Self::Uuid3 => UUID3.is_match(text),
@@ -155,7 +152,7 @@ fn is_date_time(text: &str) -> bool {
 /// A duration of Go (`1h30m`), or a looser form that the format also takes: any number with a
 /// word for a unit somewhere in the text (`2 days`).
 fn is_duration(text: &str) -> bool {
-    is_go_duration(text)
+    parse_duration(text).is_ok()
         || DURATION_PARTS.captures_iter(text).any(|part| {
             let unit = part[2].to_lowercase();
             let exact = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use karpenter_cel::go_text;
 use serde_json::{Map, Value};
 
 use super::field_error::{FieldError, FieldPath};
 use super::schema::{AdditionalProperties, ListType, Schema};
-use karpenter_cel::go_text;
 
 /// Reports the items that repeat an earlier one; each repeated value once.
 pub(crate) fn validate(object: &Value, schema: &Schema) -> Vec<FieldError> {

@@ -3,21 +3,21 @@
 //! Only an object by itself is validated: whether a resource version is given and fresh,
 //! generations and managed fields belong to the handler of the request.
 
+use karpenter_cel::go_text;
+use karpenter_grammar::names::{
+    dns_1035_label_errors, dns_label_errors, dns_subdomain_errors, label_value_errors,
+    qualified_name_errors,
+};
 use serde_json::{Map, Value};
 
 use super::field_error::{FieldError, FieldPath};
-use super::names::{
-    dns_1035_label_problems, dns_label_problems, dns_subdomain_problems, label_value_problems,
-    qualified_name_problems,
-};
 use super::schema::{AdditionalProperties, Schema};
-use karpenter_cel::go_text;
 
 const ANNOTATIONS_BYTES_MAX: i64 = 256 * 1024;
 
 /// The metadata of a new object.
 pub(crate) fn validate_create(object: &Value, namespaced: bool) -> Vec<FieldError> {
-    validate_create_with_name_rule(object, namespaced, dns_subdomain_problems)
+    validate_create_with_name_rule(object, namespaced, dns_subdomain_errors)
 }
 
 /// Validates metadata as [`validate_create`], with another rule for names.
@@ -40,7 +40,7 @@ pub(crate) fn validate_create_with_name_rule(
     match (namespaced, metadata.text("namespace")) {
         (true, None) => metadata.errors.push(FieldError::required("metadata.namespace", "")),
         (true, Some(namespace)) => {
-            metadata.report("namespace", namespace, dns_label_problems(namespace));
+            metadata.report("namespace", namespace, dns_label_errors(namespace));
         }
         (false, Some(_)) => {
             let error = FieldError::forbidden("metadata.namespace", "not allowed on this type");
@@ -161,7 +161,7 @@ fn walk_embedded(
                     },
                 ));
                 errors.extend(type_error(map.get("kind"), &path.field("kind"), |text| {
-                    let problems = dns_1035_label_problems(&text.to_lowercase()).join(",");
+                    let problems = dns_1035_label_errors(&text.to_lowercase()).join(",");
                     (!problems.is_empty()).then(|| {
                         format!("may have mixed case, but should otherwise match: {problems}")
                     })
@@ -258,13 +258,13 @@ impl<'a> MetadataValidator<'a> {
 
     fn check_common(&mut self) {
         for (key, value) in self.entries("labels") {
-            self.report("labels", key, qualified_name_problems(key));
-            self.report("labels", value, label_value_problems(value));
+            self.report("labels", key, qualified_name_errors(key));
+            self.report("labels", value, label_value_errors(value));
         }
         let mut size = 0;
         for (key, value) in self.entries("annotations") {
             size += key.len() + value.len();
-            self.report("annotations", key, qualified_name_problems(&key.to_lowercase()));
+            self.report("annotations", key, qualified_name_errors(&key.to_lowercase()));
         }
         if i64::try_from(size).is_ok_and(|size| size > ANNOTATIONS_BYTES_MAX) {
             let error = FieldError::too_long(self.field_path("annotations"), ANNOTATIONS_BYTES_MAX);
@@ -317,7 +317,7 @@ impl<'a> MetadataValidator<'a> {
     fn check_finalizers(&mut self) {
         let finalizers = self.texts("finalizers");
         for finalizer in &finalizers {
-            self.report("finalizers", finalizer, qualified_name_problems(finalizer));
+            self.report("finalizers", finalizer, qualified_name_errors(finalizer));
         }
         let (orphan, delete) = ("orphan", "foregroundDeletion");
         if finalizers.contains(&orphan) && finalizers.contains(&delete) {

@@ -1,9 +1,9 @@
 //! The `scale` subresource: replicas must be a count.
 
+use karpenter_cel::go_text;
 use serde_json::Value;
 
 use super::field_error::FieldError;
-use karpenter_cel::go_text;
 
 #[derive(Debug)]
 pub(crate) struct ScalePaths {

@@ -10,6 +10,7 @@
 mod number;
 mod result;
 
+use karpenter_cel::go_text;
 use serde_json::{Map, Value};
 
 use self::result::ValidationResult;
@@ -17,7 +18,6 @@ use super::correlation::CorrelatedPair;
 use super::field_error::{FieldError, FieldErrorKind, FieldPath};
 use super::format::Format;
 use super::schema::{AdditionalProperties, Schema, SchemaType};
-use karpenter_cel::go_text;
 
 /// Validates a value; with `old` it is an update.
 ///

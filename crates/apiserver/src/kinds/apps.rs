@@ -1,11 +1,11 @@
 //! Workloads: deployments and what else runs pods from a template.
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
 use super::json_access::{at, ensure_object};
 use super::validation;
-use crate::admission::names;
 
 const WORKLOAD: BuiltInKind = BuiltInKind {
     status_policy: StatusPolicy::Subresource,
@@ -36,7 +36,7 @@ pub(super) static REPLICA_SET: BuiltInKind = BuiltInKind {
 
 pub(super) static STATEFUL_SET: BuiltInKind = BuiltInKind {
     type_name: "io.k8s.api.apps.v1.StatefulSet",
-    validate_name: names::dns_label_problems,
+    validate_name: names::dns_label_errors,
     validate: validation::validate_stateful_set,
     validate_update: validation::validate_stateful_set_update,
     validate_status_update: validation::validate_stateful_set_status,

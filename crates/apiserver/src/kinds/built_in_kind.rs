@@ -1,10 +1,11 @@
 //! Implements the resource strategy that most built-in kinds share, as data.
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::json_access::{coerce_to_object, copy_field, ensure_object};
 use super::{AdmissionContext, ObjectReader, ResourceStrategy, defaults, types};
-use crate::admission::{FieldError, names};
+use crate::admission::FieldError;
 use crate::status::StatusError;
 use crate::type_model::{self, Type};
 
@@ -65,7 +66,7 @@ pub(super) const BASE_KIND: BuiltInKind = BuiltInKind {
     type_name: "",
     status_policy: StatusPolicy::Unmanaged,
     generation_policy: GenerationPolicy::None,
-    validate_name: names::dns_subdomain_problems,
+    validate_name: names::dns_subdomain_errors,
     prepare_for_create: |_| {},
     prepare_for_update: |_, _| {},
     prepare_for_status_update: |_, _| {},

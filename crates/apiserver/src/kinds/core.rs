@@ -1,11 +1,11 @@
 //! Kinds of the core group, and near it, that have few rules of their own.
 
+use karpenter_grammar::names;
 use serde_json::{Map, Value};
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
 use super::json_access::{ensure_list, ensure_object, text};
 use super::validation;
-use crate::admission::names;
 
 pub(super) static CONFIG_MAP: BuiltInKind = BuiltInKind {
     type_name: "io.k8s.api.core.v1.ConfigMap",
@@ -64,7 +64,7 @@ pub(super) static SERVICE_ACCOUNT: BuiltInKind = BuiltInKind {
 pub(super) static NAMESPACE: BuiltInKind = BuiltInKind {
     type_name: "io.k8s.api.core.v1.Namespace",
     status_policy: StatusPolicy::Subresource,
-    validate_name: names::dns_label_problems,
+    validate_name: names::dns_label_errors,
     prepare_for_create: initialize_namespace,
     prepare_for_update: keep_namespace_finalizers,
     validate_status_update: validation::validate_namespace_status,

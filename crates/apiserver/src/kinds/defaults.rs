@@ -9,13 +9,14 @@ mod workloads;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use karpenter_grammar::Amount;
 use serde_json::{Map, Value, json};
 
 use super::json_access::{
     coerce_to_object, ensure_list, ensure_object, is_unset, set_default, set_default_number,
 };
 use super::types;
-use crate::type_model::{Quantity, Type, TypeId};
+use crate::type_model::{Type, TypeId};
 
 type Fields = Map<String, Value>;
 type SetDefaults = fn(&mut Fields);
@@ -322,5 +323,5 @@ fn custom_resource_definition(spec: &mut Fields) {
 
 /// The sum of quantities, in nano units.
 pub(super) fn nanos(quantity: &Value) -> i128 {
-    quantity.as_str().and_then(|text| Quantity::parse(text).ok()).map_or(0, Quantity::nanos)
+    quantity.as_str().and_then(|text| Amount::parse(text).ok()).map_or(0, Amount::as_nanos)
 }

@@ -1,12 +1,12 @@
 //! Collects the field errors of an object, with the checks that many kinds share.
 
+use karpenter_cel::go_text;
+use karpenter_grammar::Amount;
+use karpenter_grammar::names;
 use serde_json::{Map, Value};
 
 use super::json_access::{at, entries, list, text};
-use karpenter_cel::go_text;
-
-use crate::admission::{FieldError, FieldErrorKind, names};
-use crate::type_model::Quantity;
+use crate::admission::{FieldError, FieldErrorKind};
 
 pub(super) const FIELD_IS_IMMUTABLE: &str = "field is immutable";
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
@@ -97,23 +97,23 @@ impl FieldErrorList {
     }
 
     pub(super) fn check_dns_label(&mut self, path: &str, value: &str) {
-        self.invalid_each(path, value, names::dns_label_problems(value));
+        self.invalid_each(path, value, names::dns_label_errors(value));
     }
 
     pub(super) fn check_dns_subdomain(&mut self, path: &str, value: &str) {
-        self.invalid_each(path, value, names::dns_subdomain_problems(value));
+        self.invalid_each(path, value, names::dns_subdomain_errors(value));
     }
 
     /// Checks the key of a label, or another qualified name.
     pub(super) fn check_qualified_name(&mut self, path: &str, value: &str) {
-        self.invalid_each(path, value, names::qualified_name_problems(value));
+        self.invalid_each(path, value, names::qualified_name_errors(value));
     }
 
     pub(super) fn check_labels(&mut self, path: &str, labels: &Map<String, Value>) {
         for (key, value) in labels {
             self.check_qualified_name(path, key);
             let value = value.as_str().unwrap_or_default();
-            self.invalid_each(path, value, names::label_value_problems(value));
+            self.invalid_each(path, value, names::label_value_errors(value));
         }
     }
 
@@ -179,11 +179,7 @@ impl FieldErrorList {
     pub(super) fn check_label_values(&mut self, values: &[Value], path: &str) {
         for (index, value) in values.iter().enumerate() {
             let value = value.as_str().unwrap_or_default();
-            self.invalid_each(
-                &format!("{path}[{index}]"),
-                value,
-                names::label_value_problems(value),
-            );
+            self.invalid_each(&format!("{path}[{index}]"), value, names::label_value_errors(value));
         }
     }
 
@@ -198,8 +194,8 @@ impl FieldErrorList {
     /// Checks the amount of a resource.
     pub(super) fn check_resource_quantity(&mut self, name: &str, quantity: &Value, path: &str) {
         let text = quantity.as_str().unwrap_or_default();
-        let Ok(amount) = Quantity::parse(text) else { return };
-        if amount.nanos() < 0 {
+        let Ok(amount) = Amount::parse(text) else { return };
+        if amount.as_nanos() < 0 {
             self.invalid(path, text, NOT_NEGATIVE);
         }
         if is_integer_resource(name) && !amount.is_integer() {
@@ -273,7 +269,7 @@ pub(super) fn is_overcommit_allowed(name: &str) -> bool {
 pub(super) fn is_extended_resource(name: &str) -> bool {
     !is_native_resource(name)
         && !name.starts_with("requests.")
-        && names::qualified_name_problems(&format!("requests.{name}")).is_empty()
+        && names::qualified_name_errors(&format!("requests.{name}")).is_empty()
 }
 
 pub(super) fn is_integer_resource(name: &str) -> bool {

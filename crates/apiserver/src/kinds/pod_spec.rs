@@ -4,11 +4,12 @@ mod containers;
 mod placement;
 mod volumes;
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::field_errors::{FieldErrorList, object_diff};
 use super::json_access::{at, entries, flag, has, list, number, text};
-use crate::admission::{FieldError, FieldErrorKind, names};
+use crate::admission::{FieldError, FieldErrorKind};
 
 pub(super) use self::placement::{
     validate_node_selector, validate_taint_effect, validate_tolerations,
@@ -73,7 +74,7 @@ pub(super) fn validate_pod_template_metadata(
         problems.invalid_each(
             &format!("{path}.annotations"),
             key,
-            names::qualified_name_problems(&lower),
+            names::qualified_name_errors(&lower),
         );
     }
     validate_annotations(problems, template, &format!("{path}.annotations"));

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_grammar::names;
 use serde_json::{Value, json};
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind, StatusPolicy};
 use super::json_access::{at, ensure_list, ensure_object, flag, list, number, set_default, text};
 use super::{AdmissionContext, validation};
-use crate::admission::names;
 
 pub(super) static SERVICE: BuiltInKind = BuiltInKind {
     type_name: "io.k8s.api.core.v1.Service",
     status_policy: StatusPolicy::Subresource,
-    validate_name: names::dns_label_problems,
+    validate_name: names::dns_label_errors,
     admit_create: |service, context| {
         allocate_ips_and_ports(service, context);
         Ok(())

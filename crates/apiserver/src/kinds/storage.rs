@@ -1,12 +1,12 @@
 //! Volumes, claims and their classes.
 
+use karpenter_grammar::Amount;
 use serde_json::{Map, Value};
 
 use super::built_in_kind::{BASE_KIND, BuiltInKind, GenerationPolicy, StatusPolicy};
 use super::json_access::{at, ensure_list, ensure_object, flag, has, text};
 use super::{AdmissionContext, ObjectReader, validation};
 use crate::status::{StatusDetails, StatusError};
-use crate::type_model::Quantity;
 
 pub(super) static PERSISTENT_VOLUME: BuiltInKind = BuiltInKind {
     type_name: "io.k8s.api.core.v1.PersistentVolume",
@@ -164,7 +164,7 @@ fn check_volume_expansion(
     context: AdmissionContext<'_>,
 ) -> Result<(), StatusError> {
     let size = |claim: &Value| {
-        Quantity::parse(text(claim, "/spec/resources/requests/storage")).map_or(0, Quantity::nanos)
+        Amount::parse(text(claim, "/spec/resources/requests/storage")).map_or(0, Amount::as_nanos)
     };
     if size(new) <= size(old) || text(old, "/status/phase") != "Bound" {
         return Ok(());

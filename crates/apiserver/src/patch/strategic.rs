@@ -11,14 +11,13 @@ mod order;
 use std::collections::{BTreeMap, BTreeSet};
 
 use http::StatusCode;
+use karpenter_cel::go_text;
 use serde_json::{Map, Value};
 
+use self::order::{element_key, reorder};
 use super::{does_not_apply, not_a_map};
 use crate::status::StatusError;
 use crate::type_model::{PatchStrategy, Type, TypeId, Types};
-use karpenter_cel::go_text;
-
-use self::order::{element_key, reorder};
 
 const DIRECTIVE: &str = "$patch";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";

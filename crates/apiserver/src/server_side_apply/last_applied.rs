@@ -3,6 +3,7 @@
 //! --server-side` can take over such an object without conflicts on those fields, and the
 //! annotation is kept up to date for the way back.
 
+use karpenter_cel::go_text;
 use serde_json::{Value, json};
 
 use super::ApiEndpoint;
@@ -10,7 +11,6 @@ use super::path::Path;
 use super::set::FieldSet;
 use super::typed_value::DuplicateItems;
 use super::updater::{Conflict, Updater};
-use karpenter_cel::go_text;
 
 /// The manager of `kubectl apply --server-side`.
 pub(super) const KUBECTL_MANAGER: &str = "kubectl";

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_cel::go_text;
 use serde_json::{Map, Value};
 
 use super::set::FieldSet;
-use karpenter_cel::go_text;
 
 /// Entries of updates beyond this many are put together, oldest first, so that objects do not
 /// grow without bound.

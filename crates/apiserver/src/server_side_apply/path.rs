@@ -5,9 +5,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use serde_json::{Number, Value};
-
 use karpenter_cel::go_text;
+use serde_json::{Number, Value};
 
 #[derive(Debug, Clone)]
 pub enum PathElement {

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_cel::go_text;
 use serde_json::{Map, Value};
 
 use super::merge_schema::{ListSchema, MapSchema, MergeSchema, ScalarKind, TypeRef, ValueType};
 use super::path::{FieldPathStack, PathElement};
 use super::set::FieldSet;
 use crate::type_model::{ListKind, Type};
-use karpenter_cel::go_text;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TypedValue<'a> {

@@ -1,11 +1,11 @@
 //! The columns that a CustomResourceDefinition defines (`additionalPrinterColumns`).
 
+use karpenter_cel::go_text;
 use serde_json::{Value, json};
 
 use super::columns::{self, AGE, NAME};
 use super::json_path::JsonPath;
 use super::row::Row;
-use karpenter_cel::go_text;
 
 /// The columns of one version of a custom kind.
 pub(super) struct CustomColumns {

@@ -4,13 +4,14 @@
 //! stored objects ([`encode`]): quantities and times are rewritten, nulls and most empty fields
 //! removed, and some empty fields added. Only types with a description in Go are changed.
 
+use karpenter_cel::go_text;
+use karpenter_grammar::{Amount, QuantityError};
 use serde_json::{Map, Number, Value};
 
 use super::go_types::{GoField, OmitRule};
-use super::{Quantity, Scalar, Type, TypeId, Types, quantity};
+use super::{Scalar, Type, TypeId, Types};
 use crate::path_stack::PathStack;
 use crate::status::StatusError;
-use karpenter_cel::go_text;
 
 mod time;
 
@@ -87,7 +88,7 @@ pub fn zero_value(types: &Types, id: TypeId) -> Value {
 
 /// The default of a resource list: thousandths are the smallest there is.
 fn round(value: &mut Value) {
-    if let Some(Ok(amount)) = value.as_str().map(Quantity::parse) {
+    if let Some(Ok(amount)) = value.as_str().map(Amount::parse) {
         *value = amount.round_up_to_milli().to_string().into();
     }
 }
@@ -194,12 +195,16 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Returns the text that Go's `Quantity` prints after it has parsed `text`.
+fn canonical_quantity(text: &str) -> Result<String, QuantityError> {
+    let text = text.trim();
+    Ok(Amount::parse(text)?.canonical_text(text).into_owned())
+}
+
 fn encode_scalar(scalar: Scalar, value: &mut Value) {
     let rewritten = match (scalar, &*value) {
-        (Scalar::Quantity, Value::String(text)) => quantity::canonical_text(text).ok(),
-        (Scalar::Quantity, Value::Number(number)) => {
-            quantity::canonical_text(&number.to_string()).ok()
-        }
+        (Scalar::Quantity, Value::String(text)) => canonical_quantity(text).ok(),
+        (Scalar::Quantity, Value::Number(number)) => canonical_quantity(&number.to_string()).ok(),
         (Scalar::Time, Value::String(text)) => time::normalize_seconds(text).ok(),
         (Scalar::MicroTime, Value::String(text)) => time::normalize_micros(text).ok(),
         _ => None,
@@ -315,7 +320,7 @@ impl<'a> DecodeCheck<'a> {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
-                Quantity::parse(text.trim()).map_err(|error| error.to_string())?;
+                Amount::parse(text.trim()).map_err(|error| error.to_string())?;
             }
             (Scalar::Time, Value::String(text)) => {
                 time::normalize_seconds(text)?;

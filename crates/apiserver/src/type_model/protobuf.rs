@@ -10,12 +10,13 @@ mod wire;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use karpenter_grammar::Amount;
 use serde_json::{Map, Number, Value};
 
 pub(crate) use self::wire::{BYTES, Tag, WireReader, utf8_lossy};
 use self::wire::{FIXED_64, VARINT};
 use super::go_types::ProtobufField;
-use super::{GoType, Quantity, Scalar, Type, TypeId, Types, decode};
+use super::{GoType, Scalar, Type, TypeId, Types, decode};
 
 /// The maximum nesting of lists and objects; less than that of JSON.
 const MAX_DEPTH: usize = 100;
@@ -436,7 +437,7 @@ fn quantity(bytes: &[u8]) -> Result<Value, String> {
             1 => {
                 tag.check(BYTES, "String_")?;
                 found = utf8_lossy(wire.bytes()?).into_owned();
-                Quantity::parse(&found).map_err(|error| error.to_string())?;
+                Amount::parse(&found).map_err(|error| error.to_string())?;
             }
             _ => wire.skip(tag)?,
         }

@@ -1,8 +1,7 @@
 //! Patches an existing object; server-side apply also creates one.
 
-use serde_json::Value;
-
 use karpenter_cel::go_text;
+use serde_json::Value;
 
 use crate::admission::FieldError;
 use crate::api::{ApiResponse, ResourceRequest, State};

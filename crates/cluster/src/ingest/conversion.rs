@@ -13,8 +13,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector as WireSelector;
 use karpenter_api::annotations;
 use karpenter_core::host_port::HostPort;
-use karpenter_core::pod::PodSpec;
 use karpenter_core::pod::drain_state::{PodDrainState, is_critical, tolerates_disruption};
+use karpenter_core::pod::{OwnerKind, PodSpec};
 use karpenter_core::requirement::{Aliases, Requirement};
 use karpenter_core::resources::{Quantity, Resources};
 use karpenter_core::selector::Selector;
@@ -23,7 +23,6 @@ use karpenter_core::termination::drain::PodToEvict;
 
 use super::{
     pod, pod_spec as spec, quantity as amounts, requests, requirement, selector as labels, taint,
-    text,
 };
 use crate::wire::{Container, Pod as WirePod, PodSpec as WireSpec};
 
@@ -71,7 +70,7 @@ pub fn pod_drain_state(wire: &WirePod) -> PodDrainState {
     let annotations = wire.metadata.annotations.as_ref();
     let class = spec.and_then(|spec| spec.priority_class_name.as_deref());
     PodDrainState {
-        phase: pod::phase(text(status.and_then(|status| status.phase.as_ref()))),
+        phase: pod::phase(wire),
         deletion_timestamp: wire.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         owner: pod::owner(wire),
         tolerates_disruption: tolerates_disruption(&tolerations(
@@ -82,6 +81,21 @@ pub fn pod_drain_state(wire: &WirePod) -> PodDrainState {
         grace_seconds: spec.and_then(|spec| spec.termination_grace_period_seconds),
         is_critical: class.is_some_and(is_critical),
     }
+}
+
+/// Returns whether the pod waits for capacity. This reads only the pod.
+pub fn is_provisionable(wire: &WirePod) -> bool {
+    pod::wait_state(wire).is_provisionable()
+}
+
+/// Returns whether the pod has ended.
+pub fn is_terminal(wire: &WirePod) -> bool {
+    pod::phase(wire).is_terminal()
+}
+
+/// Returns the kind of the pod's owner.
+pub fn pod_owner(wire: &WirePod) -> OwnerKind {
+    pod::owner(wire)
 }
 
 /// The PersistentVolumeClaims of a pod, as names in its namespace.

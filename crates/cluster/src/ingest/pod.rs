@@ -14,6 +14,7 @@ use karpenter_core::disruption::{eviction_cost, is_eviction_cost};
 use karpenter_core::id::NodeId;
 use karpenter_core::pod::{ControllerRef, OwnerKind, Phase, Pod, PodProblem, PodSpec};
 use karpenter_core::resources::Resources;
+use karpenter_core::scheduling::demand::WaitState;
 
 use super::interner::Interner;
 use super::parsed_pods::{ParsedPod, ParsedPods};
@@ -83,7 +84,7 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
     if node.is_some() {
         reader.report_problems(KIND, meta, &unread_affinity);
     }
-    let status = wire.status.as_ref();
+    let waiting = wait_state(wire);
     let pod = Pod {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
@@ -93,11 +94,11 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
         spec,
         volume_claims: claims(wire),
         node,
-        phase: phase(status.map_or("", |status| text(status.phase.as_ref()))),
+        phase: phase(wire),
         terminating: meta.deletion_timestamp.is_some(),
-        unschedulable: is_unschedulable(wire),
-        preempting: status.is_some_and(|s| !text(s.nominated_node_name.as_ref()).is_empty()),
-        owner: owner(wire),
+        unschedulable: waiting.unschedulable,
+        preempting: waiting.preempting,
+        owner: waiting.owner,
         controller: controller(wire),
         do_not_disrupt: protection(wire, reader.now).is_active(),
         eviction_cost: pod_eviction_cost(wire, reader.gates()),
@@ -206,13 +207,19 @@ pub(super) fn claims(wire: &WirePod) -> Vec<String> {
     claims.collect()
 }
 
-pub(super) fn phase(name: &str) -> Phase {
-    match name {
-        "Pending" => Phase::Pending,
-        "Running" => Phase::Running,
-        "Succeeded" => Phase::Succeeded,
-        "Failed" => Phase::Failed,
-        _ => Phase::Unset,
+pub(super) fn phase(wire: &WirePod) -> Phase {
+    Phase::from_name(wire.status.as_ref().map_or("", |status| text(status.phase.as_ref())))
+}
+
+/// Returns the facts that decide whether the pod waits for capacity.
+pub(super) fn wait_state(wire: &WirePod) -> WaitState {
+    let node_name = wire.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+    let nominated = wire.status.as_ref().and_then(|status| status.nominated_node_name.as_ref());
+    WaitState {
+        unschedulable: is_unschedulable(wire),
+        is_bound: !text(node_name).is_empty(),
+        preempting: !text(nominated).is_empty(),
+        owner: owner(wire),
     }
 }
 
@@ -287,21 +294,9 @@ pub fn cost_annotation_error(wire: &WirePod, gates: Gates) -> Option<CostAnnotat
     written.filter(|written| !is_eviction_cost(written.value()))
 }
 
-/// The strongest of the owners.
 pub(super) fn owner(wire: &WirePod) -> OwnerKind {
     let owners = wire.metadata.owner_references.as_deref().unwrap_or_default();
-    let is_owned = |version: &str, kind: &str| {
-        owners.iter().any(|owner| owner.api_version == version && owner.kind == kind)
-    };
-    if is_owned("apps/v1", "DaemonSet") {
-        OwnerKind::DaemonSet
-    } else if is_owned("v1", "Node") {
-        OwnerKind::Node
-    } else if is_owned("apps/v1", "StatefulSet") {
-        OwnerKind::StatefulSet
-    } else {
-        OwnerKind::Other
-    }
+    OwnerKind::from_owners(owners.iter().map(|owner| (&*owner.api_version, &*owner.kind)))
 }
 
 pub(crate) fn controller(wire: &WirePod) -> Option<ControllerRef> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 pub(super) use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
-use karpenter_api::grammar::{Amount, Quantity as FieldQuantity, QuantityError, QuantityFormat};
-use karpenter_core::resources::{Notation, Quantity, Resources};
+use karpenter_api::grammar::{Amount, Quantity as FieldQuantity, QuantityError};
+use karpenter_core::resources::{Quantity, Resources};
 
 /// Returns the resources of a list. Invalid quantities are left out, with a problem that names
 /// `place`.
@@ -33,7 +33,7 @@ pub(super) fn read_quantity(
     problems: &mut Vec<String>,
 ) -> Option<Quantity> {
     let amount = parse(wire).map_err(|error| problems.push(format!("{place}: {error}")));
-    amount.ok().map(quantity)
+    amount.ok().map(Quantity::from)
 }
 
 fn parse(wire: &WireQuantity) -> Result<Amount, QuantityError> {
@@ -57,21 +57,11 @@ fn collect<'a>(
     let mut resources = Resources::default();
     for (name, amount) in entries {
         match amount {
-            Ok(amount) => resources.set(name, quantity(amount)),
+            Ok(amount) => resources.set(name, amount.into()),
             Err(error) => problems.push(format!("{place}[{name}]: {error}")),
         }
     }
     resources
-}
-
-/// The number of a text as core holds it, to be written in the same notation.
-fn quantity(amount: Amount) -> Quantity {
-    let notation = match amount.format() {
-        QuantityFormat::Decimal => Notation::DecimalSi,
-        QuantityFormat::Binary => Notation::BinarySi,
-        QuantityFormat::Exponent => Notation::DecimalExponent,
-    };
-    Quantity::from_nanos(amount.as_nanos()).with_notation(notation)
 }
 
 /// Returns requests, which must not be negative: a negative one would free capacity on its node.

@@ -2,7 +2,9 @@
 
 use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm};
 use karpenter_api::requirement::Requirement as WireItem;
-use karpenter_core::requirement::{Aliases, Operator, Requirement, RequirementItem, Requirements};
+use karpenter_core::requirement::{
+    Aliases, OperatorError, Requirement, RequirementItem, Requirements,
+};
 
 /// Returns the requirements of one term. Invalid expressions are left out, with a problem.
 ///
@@ -23,7 +25,7 @@ pub(super) fn expression(
     problems: &mut Vec<String>,
 ) -> Option<Requirement> {
     let NodeSelectorRequirement { key, operator, values } = wire;
-    requirement(key, operator, values.as_deref().unwrap_or_default(), None, aliases, problems)
+    requirement(RequirementItem::parse(key, operator, values.as_deref(), None), aliases, problems)
 }
 
 /// The requirements of a list in one of our own kinds.
@@ -33,33 +35,19 @@ pub(super) fn items(
     problems: &mut Vec<String>,
 ) -> Requirements {
     let read = |item: &WireItem| {
-        let values = item.values.as_deref().unwrap_or_default();
-        // Admission rejects values out of range; here they are clamped.
-        let min_values = item.min_values.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX));
-        requirement(&item.key, &item.operator, values, min_values, aliases, problems)
+        let WireItem { key, operator, values, min_values } = item;
+        let item = RequirementItem::parse(key, operator, values.as_deref(), *min_values);
+        requirement(item, aliases, problems)
     };
     wire.iter().filter_map(read).collect()
 }
 
 fn requirement(
-    key: &str,
-    operator: &str,
-    values: &[String],
-    min_values: Option<u32>,
+    item: Result<RequirementItem, OperatorError>,
     aliases: &Aliases,
     problems: &mut Vec<String>,
 ) -> Option<Requirement> {
-    let Some(operator) = Operator::from_name(operator) else {
-        problems.push(format!("key {key} has an unsupported operator {operator}"));
-        return None;
-    };
-    let item =
-        RequirementItem { key: key.to_owned(), operator, values: values.to_vec(), min_values };
-    match Requirement::from_item(&item, aliases) {
-        Ok(requirement) => Some(requirement),
-        Err(error) => {
-            problems.push(error.to_string());
-            None
-        }
-    }
+    let item = item.map_err(|error| problems.push(error.to_string())).ok()?;
+    let requirement = Requirement::from_item(&item, aliases);
+    requirement.map_err(|error| problems.push(error.to_string())).ok()
 }

@@ -196,11 +196,7 @@ pub(crate) fn template_requirements(pool: &NodePool, catalog: &Catalog) -> Requi
 
 /// Converts a requirement of a template; none if it is invalid, which admission rejects.
 fn requirement(wire: &WireRequirement, catalog: &Catalog) -> Option<Requirement> {
-    let item = RequirementItem {
-        key: wire.key.clone(),
-        operator: karpenter_core::requirement::Operator::from_name(&wire.operator)?,
-        values: wire.values.clone().unwrap_or_default(),
-        min_values: wire.min_values.and_then(|n| u32::try_from(n).ok()),
-    };
+    let WireRequirement { key, operator, values, min_values } = wire;
+    let item = RequirementItem::parse(key, operator, values.as_deref(), *min_values).ok()?;
     Requirement::from_item(&item, &catalog.aliases).ok()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use karpenter_api::taints;
-use karpenter_cluster::wire::Pod;
+use karpenter_cluster::ingest::conversion::is_provisionable;
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::watch::ObjectKey;
 use kube::ResourceExt;
@@ -60,27 +60,6 @@ impl Reconcile for NodeTrigger {
         self.context.batcher.trigger(&node.uid().unwrap_or_default());
         Ok(Outcome::RequeueAfter(RETRIGGER_INTERVAL))
     }
-}
-
-/// Whether the pod waits for capacity (spec 20 §2.3). This reads only the pod, so that events of
-/// other pods are cheap.
-pub(crate) fn is_provisionable(pod: &Pod) -> bool {
-    let status = pod.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    let is_unschedulable = conditions.into_iter().any(|condition| {
-        condition.type_ == "PodScheduled" && condition.reason.as_deref() == Some("Unschedulable")
-    });
-    let is_empty = |text: Option<&String>| text.is_none_or(String::is_empty);
-    let owners = pod.owner_references();
-    is_unschedulable
-        && is_empty(pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()))
-        && is_empty(status.and_then(|status| status.nominated_node_name.as_ref()))
-        && !owners.iter().any(|owner| {
-            matches!(
-                (owner.api_version.as_str(), owner.kind.as_str()),
-                ("apps/v1", "DaemonSet") | ("v1", "Node")
-            )
-        })
 }
 
 fn is_disrupted(node: &Node) -> bool {

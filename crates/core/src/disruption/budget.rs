@@ -7,10 +7,10 @@ use std::error::Error;
 use std::fmt;
 
 use jiff::Timestamp;
+use karpenter_grammar::{DurationError, IntError, parse_duration, parse_int};
 
 use super::Reason;
 use super::cron::{CronError, Schedule};
-use crate::go::{self, DurationError, IntError};
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ impl Budget {
         }
         let schedule = Schedule::parse(self.schedule.as_deref().unwrap_or_default())
             .map_err(BudgetError::Schedule)?;
-        let duration = go::parse_duration(self.duration.as_deref().unwrap_or("0"))
+        let duration = parse_duration(self.duration.as_deref().unwrap_or("0"))
             .map_err(BudgetError::Duration)?;
         let window_start = now.checked_sub(duration).unwrap_or(Timestamp::MIN);
         Ok(schedule.next_after(window_start).is_none_or(|firing| firing <= now))
@@ -96,13 +96,13 @@ enum NodeLimit {
 
 impl NodeLimit {
     fn parse(text: &str) -> Result<Self, BudgetError> {
-        if let Ok(count) = go::parse_int(text) {
+        if let Ok(count) = parse_int(text) {
             return Ok(Self::Count(count));
         }
         let Some(percent) = text.strip_suffix('%') else {
             return Err(BudgetError::NotAPercentage(text.to_owned()));
         };
-        match go::parse_int(percent) {
+        match parse_int(percent) {
             // The schema admits none of these.
             Ok(percent) if percent > 100 => Err(BudgetError::AboveHundredPercent(text.to_owned())),
             Ok(percent) => Ok(Self::Percent(percent)),

@@ -4,8 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
-
-use crate::go::{self, DurationError};
+use karpenter_grammar::{DurationError, parse_duration};
 
 /// Whether the annotation of a Node or NodeClaim keeps it from voluntary disruption: only the exact
 /// text `true` does. Durations are for pods.
@@ -66,7 +65,7 @@ impl PodProtection {
 }
 
 fn parse_positive_duration(text: &str) -> Result<SignedDuration, InvalidAnnotation> {
-    match go::parse_duration(text) {
+    match parse_duration(text) {
         Ok(duration) if duration.is_positive() => Ok(duration),
         Ok(_) => Err(InvalidAnnotation::NotPositive { text: text.to_owned() }),
         Err(error) => Err(InvalidAnnotation::NotADuration { text: text.to_owned(), error }),

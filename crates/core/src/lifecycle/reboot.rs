@@ -13,8 +13,8 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use karpenter_grammar::parse_duration;
 
-use crate::go;
 use crate::termination::drain::MIN_DRAIN_TIME;
 
 #[cfg(test)]
@@ -223,7 +223,7 @@ impl Reboot<'_> {
     /// It is also the bound of the termination after a failure.
     pub fn grace_period(&self) -> Result<Option<Duration>, String> {
         let Some(text) = self.grace_period else { return Ok(None) };
-        let duration = go::parse_duration(text).map_err(|error| {
+        let duration = parse_duration(text).map_err(|error| {
             format!("parsing reboot termination grace period {text:?}: {error}")
         })?;
         let duration = Duration::try_from(duration).map_err(|_| {

@@ -40,7 +40,7 @@ pub struct PodDrainState {
 impl PodDrainState {
     /// Returns whether the pod is Failed or Succeeded.
     pub fn is_terminal(&self) -> bool {
-        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+        self.phase.is_terminal()
     }
 
     /// Returns whether the pod has a deletion timestamp.

@@ -83,6 +83,27 @@ impl RequirementItem {
         Self { key: key.to_owned(), operator, values, min_values: None }
     }
 
+    /// Parses an item of a `requirements` list or a match expression.
+    ///
+    /// Admission rejects a `minValues` out of range; here it becomes the nearest number in range,
+    /// so a negative one is 0.
+    pub fn parse(
+        key: &str,
+        operator: &str,
+        values: Option<&[String]>,
+        min_values: Option<i64>,
+    ) -> Result<Self, OperatorError> {
+        let Some(known) = Operator::from_name(operator) else {
+            return Err(OperatorError { key: key.to_owned(), operator: operator.to_owned() });
+        };
+        Ok(Self {
+            key: key.to_owned(),
+            operator: known,
+            values: values.unwrap_or_default().to_vec(),
+            min_values: min_values.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX)),
+        })
+    }
+
     /// Parses the single integer among the normalized values of a numeric operator.
     pub(super) fn parse_bound(
         &self,
@@ -94,6 +115,22 @@ impl RequirementItem {
         }
     }
 }
+
+/// An operator that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorError {
+    key: String,
+    operator: String,
+}
+
+impl fmt::Display for OperatorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator } = self;
+        write!(f, "key {key} has an unsupported operator {operator}")
+    }
+}
+
+impl Error for OperatorError {}
 
 /// A numeric operator without exactly one value that is a 64-bit integer.
 ///
@@ -114,3 +151,29 @@ impl fmt::Display for BoundError {
 }
 
 impl Error for BoundError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn min_values_out_of_range_become_the_nearest_number() {
+        for (written, expected) in [
+            (None, None),
+            (Some(-1), Some(0)),
+            (Some(i64::MIN), Some(0)),
+            (Some(0), Some(0)),
+            (Some(50), Some(50)),
+            (Some(i64::MAX), Some(u32::MAX)),
+        ] {
+            let item = RequirementItem::parse("a", "Exists", None, written).unwrap();
+            assert_eq!(item.min_values, expected, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_operator_is_an_error() {
+        let error = RequirementItem::parse("a", "Is", None, None).unwrap_err();
+        assert_eq!(error.to_string(), "key a has an unsupported operator Is");
+    }
+}

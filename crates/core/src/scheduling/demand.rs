@@ -39,14 +39,37 @@ pub fn demand(snapshot: &Snapshot) -> Demand {
 }
 
 /// Returns whether the pod waits for capacity.
-///
-/// The scheduler has marked it unschedulable, it waits for no preemption, and it belongs neither to
-/// a DaemonSet nor to a node. Phase and deletion do not matter.
 pub fn is_provisionable(pod: &Pod) -> bool {
-    pod.unschedulable
-        && pod.node.is_none()
-        && !pod.preempting
-        && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
+    let state = WaitState {
+        unschedulable: pod.unschedulable,
+        is_bound: pod.node.is_some(),
+        preempting: pod.preempting,
+        owner: pod.owner,
+    };
+    state.is_provisionable()
+}
+
+/// The facts of a pod that decide whether it waits for capacity (spec 20 §2.3).
+#[derive(Clone, Copy, Debug)]
+pub struct WaitState {
+    /// Whether the scheduler has marked it unschedulable.
+    pub unschedulable: bool,
+    /// Whether it has a node.
+    pub is_bound: bool,
+    /// Whether it waits for a preemption.
+    pub preempting: bool,
+    /// The kind of its owner.
+    pub owner: OwnerKind,
+}
+
+impl WaitState {
+    /// Returns whether the pod waits for capacity.
+    ///
+    /// The scheduler has marked it unschedulable, it waits for no preemption, and it belongs
+    /// neither to a DaemonSet nor to a node. Phase and deletion do not matter.
+    pub fn is_provisionable(self) -> bool {
+        self.unschedulable && !self.is_bound && !self.preempting && !self.owner.is_bound_to_node()
+    }
 }
 
 /// Returns whether the pod's controller recreates it when it leaves its node.
@@ -54,7 +77,7 @@ pub fn is_provisionable(pod: &Pod) -> bool {
 /// StatefulSets replace pods only after they have terminated, so their terminating pods count.
 pub fn is_reschedulable(pod: &Pod) -> bool {
     (pod.is_active() || (pod.terminating && pod.owner == OwnerKind::StatefulSet))
-        && !matches!(pod.owner, OwnerKind::DaemonSet | OwnerKind::Node)
+        && !pod.owner.is_bound_to_node()
 }
 
 /// Returns whether the pod is reschedulable and nothing blocks its eviction.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_grammar::Amount;
+
 use crate::catalog::CAPACITY_TYPE;
 use crate::requirement::{Aliases, Operator, Requirement, RequirementItem};
-use crate::resources::{Notation, Quantity, Resources};
+use crate::resources::{Quantity, Resources};
 use crate::selector::{LabelSelector, Labels};
 use crate::taint::{Taint, TaintEffect};
 
@@ -41,29 +43,7 @@ pub fn requirement(short: &str, operator: Operator, values: &[&str]) -> Requirem
 
 /// A quantity as manifests have it: `500m`, `1.5Gi`, `2M`.
 pub fn quantity(text: &str) -> Quantity {
-    const SUFFIXES: [(&str, i128); 10] = [
-        ("Ki", 1 << 10),
-        ("Mi", 1 << 20),
-        ("Gi", 1 << 30),
-        ("Ti", 1 << 40),
-        ("k", 1_000),
-        ("M", 1_000_000),
-        ("G", 1_000_000_000),
-        ("T", 1_000_000_000_000),
-        ("", 1),
-        ("m", 0),
-    ];
-    let digits = text.trim_end_matches(char::is_alphabetic);
-    let suffix = &text[digits.len()..];
-    let (_, factor) = *SUFFIXES.iter().find(|(name, _)| *name == suffix).expect("a known suffix");
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let nanos: i128 = format!("{whole}{fraction:0<9}")
-        .parse()
-        .expect("a decimal number with nine places at most");
-    let nanos = if factor == 0 { nanos / 1_000 } else { nanos * factor };
-    let is_binary = suffix.ends_with('i');
-    let notation = if is_binary { Notation::BinarySi } else { Notation::DecimalSi };
-    Quantity::from_nanos(nanos).with_notation(notation)
+    Amount::parse(text).expect("a quantity").into()
 }
 
 /// Resources by name, e.g. `&[("cpu", "2"), ("memory", "4Gi")]`.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use karpenter_api::grammar::{Amount, Quantity as QuantityText, QuantityFormat};
+use karpenter_api::grammar::Quantity as QuantityText;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_core::requirement::{Aliases, Operator, Requirement, RequirementItem, Requirements};
-use karpenter_core::resources::{Notation, Quantity, Resources};
+use karpenter_core::resources::{Quantity, Resources};
 
 use super::{CloudError, CloudResult};
 
@@ -13,16 +13,9 @@ use super::{CloudError, CloudResult};
 /// the wrong node.
 pub fn requirements(node_claim: &NodeClaim, aliases: &Aliases) -> CloudResult<Requirements> {
     let read = |wire: &karpenter_api::requirement::Requirement| {
-        let operator = Operator::from_name(&wire.operator).ok_or_else(|| {
-            let text = format!("key {} has an unsupported operator {}", wire.key, wire.operator);
-            CloudError::other(text)
-        })?;
-        let item = RequirementItem {
-            key: wire.key.clone(),
-            operator,
-            values: wire.values.clone().unwrap_or_default(),
-            min_values: wire.min_values.map(|n| u32::try_from(n.max(0)).unwrap_or(u32::MAX)),
-        };
+        let karpenter_api::requirement::Requirement { key, operator, values, min_values } = wire;
+        let item = RequirementItem::parse(key, operator, values.as_deref(), *min_values)
+            .map_err(CloudError::other)?;
         Requirement::from_item(&item, aliases).map_err(CloudError::other)
     };
     node_claim.spec.requirements.iter().map(read).collect()
@@ -32,7 +25,7 @@ pub fn requirements(node_claim: &NodeClaim, aliases: &Aliases) -> CloudResult<Re
 pub fn requests(node_claim: &NodeClaim) -> CloudResult<Resources> {
     let requests = node_claim.spec.resources.iter().filter_map(|r| r.requests.as_ref()).flatten();
     let read = |(name, text): (&String, &QuantityText)| match text.value() {
-        Ok(amount) => Ok((name.clone(), quantity(amount))),
+        Ok(amount) => Ok((name.clone(), Quantity::from(amount))),
         Err(error) => {
             Err(CloudError::other(format!("spec.resources.requests[{name}]: {error}: {text}")))
         }
@@ -53,15 +46,6 @@ pub fn resolved_labels(requirements: &Requirements) -> impl Iterator<Item = (&st
         let value = requirement.values().first().filter(|_| is_single)?;
         Some((requirement.key(), value.as_str()))
     })
-}
-
-fn quantity(amount: Amount) -> Quantity {
-    let notation = match amount.format() {
-        QuantityFormat::Decimal => Notation::DecimalSi,
-        QuantityFormat::Binary => Notation::BinarySi,
-        QuantityFormat::Exponent => Notation::DecimalExponent,
-    };
-    Quantity::from_nanos(amount.as_nanos()).with_notation(notation)
 }
 
 #[cfg(test)]

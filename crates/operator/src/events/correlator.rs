@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event as ApiEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use karpenter_api::grammar::subdomain_errors;
+use karpenter_api::grammar::dns_subdomain_errors;
 use serde_json::{Value, json};
 
 use super::Event;
@@ -116,7 +116,7 @@ impl Correlator {
         self.last_nanos = now.as_nanosecond().max(self.last_nanos + 1);
         let stamp = self.last_nanos;
         let name = format!("{}.{stamp:x}", object.name.as_deref().unwrap_or_default());
-        if subdomain_errors(&name).is_empty() { name } else { format!("{COMPONENT}.{stamp:x}") }
+        if dns_subdomain_errors(&name).is_empty() { name } else { format!("{COMPONENT}.{stamp:x}") }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of quantities: parsing, comparison and canonical text.
 
+use karpenter_grammar::QuantityFormat;
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use karpenter_cel::re2;
 use serde_json::{Map, Value};
 
 use super::{AdditionalProperties, ListType, Pattern, Schema, SchemaType, ValueValidation};
+use crate::admission::CrdError;
 use crate::admission::format::{Format, StringFormat};
 use crate::admission::validation_rule::ValidationRule;
-use karpenter_cel::re2;
-
-use crate::admission::CrdError;
 
 impl Schema {
     /// Compiles the `openAPIV3Schema` of a CRD.

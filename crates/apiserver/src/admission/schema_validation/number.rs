@@ -1,12 +1,12 @@
 //! Bounds of numbers.
 
+use karpenter_cel::go_text;
 use serde_json::Number;
 
 use super::{SchemaValidator, ValidationResult};
 use crate::admission::field_error::{FieldError, FieldPath};
 use crate::admission::format::Format;
 use crate::admission::schema::{Schema, SchemaType};
-use karpenter_cel::go_text;
 
 /// A JSON number as in the API server: a 64-bit integer, else a float.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! What admission plugins make of a pod.
 
+use karpenter_cel::go_text;
 use serde_json::{Map, Value, json};
 
 use super::super::json_access::{
@@ -8,7 +9,6 @@ use super::super::json_access::{
 use super::super::{AdmissionContext, ObjectReader};
 use crate::environment::{Environment, generated_name_suffix};
 use crate::status::{StatusDetails, StatusError};
-use karpenter_cel::go_text;
 
 const SERVICE_ACCOUNT_MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";

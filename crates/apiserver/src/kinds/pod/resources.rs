@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use karpenter_grammar::Amount;
 use serde_json::{Map, Value};
 
 use super::super::defaults::nanos;
 use super::super::json_access::{entries, has, list, text};
-use crate::type_model::Quantity;
 
 /// Returns the QoS class: Guaranteed, Burstable or BestEffort.
 pub(super) fn qos_class(pod: &Value) -> &'static str {
@@ -76,11 +76,13 @@ pub(in super::super) fn default_pod_resources(spec: &mut Map<String, Value>) {
 
 /// What the containers of a pod ask for together, as canonical texts.
 pub(in super::super) fn container_requests(spec: &Map<String, Value>) -> BTreeMap<String, String> {
-    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
+    let mut sums: BTreeMap<String, Amount> = BTreeMap::new();
     let mut add = |container: &Value| {
         for (name, quantity) in entries(container, "/resources/requests") {
-            let Some(Ok(amount)) = quantity.as_str().map(Quantity::parse) else { continue };
-            sums.entry(name.clone()).and_modify(|sum| *sum = sum.plus(amount)).or_insert(amount);
+            let Some(Ok(amount)) = quantity.as_str().map(Amount::parse) else { continue };
+            sums.entry(name.clone())
+                .and_modify(|sum| *sum = sum.saturating_add(amount))
+                .or_insert(amount);
         }
     };
     for container in spec.get("containers").and_then(Value::as_array).into_iter().flatten() {
@@ -95,9 +97,9 @@ pub(in super::super) fn container_requests(spec: &Map<String, Value>) -> BTreeMa
     }
     for container in init {
         for (name, quantity) in entries(container, "/resources/requests") {
-            let Some(Ok(amount)) = quantity.as_str().map(Quantity::parse) else { continue };
+            let Some(Ok(amount)) = quantity.as_str().map(Amount::parse) else { continue };
             let sum = sums.entry(name.clone()).or_insert(amount);
-            if sum.nanos() < amount.nanos() {
+            if sum.as_nanos() < amount.as_nanos() {
                 *sum = amount;
             }
         }

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_grammar::Amount;
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::super::field_errors::{
     FieldErrorList, is_extended_resource, is_huge_page, is_native_resource, is_overcommit_allowed,
 };
 use super::super::json_access::{at, entries, has, list, number, text};
-use crate::admission::names;
-use crate::type_model::Quantity;
 
 /// The parts of a pod to which a container may refer.
 pub(super) struct ContainerContext<'a> {
@@ -277,7 +277,7 @@ fn validate_resource_name(
     path: &str,
     of: ResourceLevel,
 ) {
-    let wrong = names::qualified_name_problems(name);
+    let wrong = names::qualified_name_errors(name);
     if !wrong.is_empty() {
         problems.invalid_each(path, name, wrong);
         return;
@@ -318,8 +318,8 @@ fn is_known_resource(name: &str) -> bool {
         || super::super::field_errors::is_integer_resource(name)
 }
 
-fn parse_amount(quantity: &Value) -> Option<Quantity> {
-    Quantity::parse(quantity.as_str()?).ok()
+fn parse_amount(quantity: &Value) -> Option<Amount> {
+    Amount::parse(quantity.as_str()?).ok()
 }
 
 /// Validates the requests and limits of a container or pod.
@@ -348,10 +348,10 @@ fn validate_resources(problems: &mut FieldErrorList, own: &Value, path: &str, of
                     continue;
                 };
                 let path = format!("{path}.requests");
-                if requested.nanos() != limit.nanos() && !is_overcommit_allowed(name) {
+                if requested.as_nanos() != limit.as_nanos() && !is_overcommit_allowed(name) {
                     let detail = format!("must be equal to {name} limit of {shown}");
                     problems.invalid(path, text, detail);
-                } else if requested.nanos() > limit.nanos() {
+                } else if requested.as_nanos() > limit.as_nanos() {
                     let detail = format!("must be less than or equal to {name} limit of {shown}");
                     problems.invalid(path, text, detail);
                 }
@@ -430,11 +430,11 @@ pub(super) fn validate_pod_resources(
     for (name, sum) in sums {
         let Some(requested) = entries(own, "/requests").get(&name) else { continue };
         let (Some(requested_amount), Ok(sum_amount)) =
-            (parse_amount(requested), Quantity::parse(&sum))
+            (parse_amount(requested), Amount::parse(&sum))
         else {
             continue;
         };
-        if sum_amount.nanos() > requested_amount.nanos() {
+        if sum_amount.as_nanos() > requested_amount.as_nanos() {
             problems.invalid(
                 format!("{path}.requests[{name}]"),
                 requested.clone(),
@@ -449,7 +449,7 @@ pub(super) fn validate_pod_resources(
             else {
                 continue;
             };
-            if limit_amount.nanos() > most_amount.nanos() {
+            if limit_amount.as_nanos() > most_amount.as_nanos() {
                 let shown = most.as_str().unwrap_or_default();
                 problems.invalid(
                     format!("{path}.containers[{index}][{name}].limits"),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::super::field_errors::FieldErrorList;
 use super::super::json_access::{at, copy_field, entries, has, list, number, text};
-use crate::admission::{FieldErrorKind, names};
+use crate::admission::FieldErrorKind;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -278,7 +279,7 @@ pub(in super::super) fn validate_tolerations(
         }
         match operator {
             "" | "Equal" => {
-                let wrong = names::label_value_problems(value);
+                let wrong = names::label_value_errors(value);
                 if !wrong.is_empty() {
                     problems.invalid(format!("{at}.operator"), value, wrong.join(";"));
                 }

@@ -1,10 +1,10 @@
 //! The volumes of a pod.
 
+use karpenter_grammar::Amount;
 use serde_json::Value;
 
 use super::super::field_errors::{FieldErrorList, config_key_problems};
 use super::super::json_access::{at, entries, has, list, number, text};
-use crate::type_model::Quantity;
 
 /// The sources in the order in which the real server checks them.
 const VOLUME_SOURCES: &[&str] = &[
@@ -110,7 +110,7 @@ fn validate_source_fields(problems: &mut FieldErrorList, name: &str, source: &Va
     match name {
         "emptyDir" => {
             let limit = text(source, "/sizeLimit");
-            if Quantity::parse(limit).is_ok_and(|limit| limit.nanos() < 0) {
+            if Amount::parse(limit).is_ok_and(|limit| limit.as_nanos() < 0) {
                 problems.forbidden(
                     format!("{path}.sizeLimit"),
                     "SizeLimit field must be a valid resource quantity",

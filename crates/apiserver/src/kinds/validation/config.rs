@@ -1,11 +1,12 @@
 //! Kinds that hold data: config maps, secrets, leases, events, role bindings, definitions.
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::super::field_errors::{FieldErrorList, config_key_problems};
 use super::super::json_access::{at, entries, flag, has, list, text};
 use super::super::pod_spec::validate_data_keys;
-use crate::admission::{FieldError, FieldErrorKind, names};
+use crate::admission::{FieldError, FieldErrorKind};
 
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 const IMMUTABLE_DATA: &str = "field is immutable when `immutable` is set";
@@ -343,7 +344,7 @@ fn validate_definition_parts(definition: &Value, is_new: bool) -> Vec<FieldError
     let stored = versions.iter().filter(|version| flag(version, "/storage")).count();
     for (index, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{index}]"), text(version, "/name"));
-        for problem in names::dns_1035_label_problems(name) {
+        for problem in names::dns_1035_label_errors(name) {
             problems.invalid(format!("{path}.name"), name, problem);
         }
         if versions[..index].iter().any(|other| text(other, "/name") == name) {
@@ -392,8 +393,8 @@ fn validate_definition_names(problems: &mut FieldErrorList, definition: &Value) 
     for name in ["plural", "singular", "kind", "listKind"] {
         let value = own(name);
         let is_kind = name.to_lowercase().ends_with("kind");
-        let wrong = names::dns_1035_label_problems(&value.to_lowercase());
-        let wrong = if is_kind { wrong } else { names::dns_1035_label_problems(value) };
+        let wrong = names::dns_1035_label_errors(&value.to_lowercase());
+        let wrong = if is_kind { wrong } else { names::dns_1035_label_errors(value) };
         if value.is_empty() || wrong.is_empty() {
             continue;
         }

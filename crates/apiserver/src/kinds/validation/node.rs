@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use karpenter_grammar::names;
 use serde_json::Value;
 
 use super::super::field_errors::FieldErrorList;
 use super::super::json_access::{entries, list, text};
 use super::super::pod_spec::validate_taint_effect;
-use crate::admission::{FieldError, FieldErrorKind, names};
+use crate::admission::{FieldError, FieldErrorKind};
 
 pub(in super::super) fn validate_node(node: &Value) -> Vec<FieldError> {
     let mut problems = FieldErrorList::default();
@@ -63,7 +64,7 @@ fn validate_taints(problems: &mut FieldErrorList, node: &Value) {
         let own = |pointer| text(taint, pointer);
         let (key, value, effect) = (own("/key"), own("/value"), own("/effect"));
         problems.check_qualified_name(&format!("{path}.key"), key);
-        let wrong = names::label_value_problems(value);
+        let wrong = names::label_value_errors(value);
         if !wrong.is_empty() {
             problems.invalid(format!("{path}.value"), value, wrong.join(";"));
         }

@@ -1,12 +1,12 @@
 //! Volumes, claims and their classes.
 
+use karpenter_grammar::Amount;
 use serde_json::Value;
 
 use super::super::field_errors::{FieldErrorList, object_diff};
 use super::super::json_access::{at, copy_field, entries, has, list, text};
 use super::super::pod_spec::validate_node_selector;
 use crate::admission::{FieldError, FieldErrorKind};
-use crate::type_model::Quantity;
 
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
@@ -35,7 +35,7 @@ fn validate_access_modes(problems: &mut FieldErrorList, spec: &Value, path: &str
 
 fn check_positive_quantity(problems: &mut FieldErrorList, quantity: &Value, path: &str) {
     let shown = quantity.as_str().unwrap_or_default();
-    if Quantity::parse(shown).is_ok_and(|amount| amount.nanos() <= 0) {
+    if Amount::parse(shown).is_ok_and(|amount| amount.as_nanos() <= 0) {
         problems.invalid(path, shown, "must be greater than zero");
     }
 }
@@ -96,7 +96,7 @@ pub(in super::super) fn validate_persistent_volume_claim_update(
         problems.forbidden("spec", &detail);
     }
     let size = |object: &Value, pointer: &str| {
-        Quantity::parse(text(object, pointer)).map_or(0, Quantity::nanos)
+        Amount::parse(text(object, pointer)).map_or(0, Amount::as_nanos)
     };
     let now = size(new, "/spec/resources/requests/storage");
     if now < size(old, "/spec/resources/requests/storage")

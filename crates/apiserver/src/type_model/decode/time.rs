@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-
 use karpenter_cel::go_text;
 
 /// A part of a layout: how many digits, and how Go's layout writes it.

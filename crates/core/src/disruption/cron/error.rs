@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::go::IntError;
+use karpenter_grammar::IntError;
 
 /// Why a text is no schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! One field of a schedule.
 
+use karpenter_grammar::parse_int;
+
 use super::CronError;
-use crate::go;
 
 /// What a field may hold: its lowest and highest number, and names for some of them.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +132,7 @@ fn number_or_name(text: &str, domain: Domain) -> Result<u64, CronError> {
 }
 
 fn number(text: &str) -> Result<u64, CronError> {
-    let number = go::parse_int(text)
+    let number = parse_int(text)
         .map_err(|error| CronError::NotAnInteger { text: text.to_owned(), error })?;
     u64::try_from(number).map_err(|_| CronError::Negative { number, text: text.to_owned() })
 }

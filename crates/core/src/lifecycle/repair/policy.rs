@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use karpenter_grammar::format_duration;
 use regex::Regex;
-
-use crate::go;
 
 /// The highest priority.
 const MAX_PRIORITY: u8 = 100;
@@ -61,7 +60,7 @@ impl fmt::Display for RepairPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |duration: Duration| {
             let duration = SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
-            go::format_duration(duration)
+            format_duration(duration)
         };
         let grace = self.termination_grace_period.map_or("<nil>".to_owned(), text);
         let Self { condition_type, condition_status, reason_regex, priority, .. } = self;
@@ -188,7 +187,7 @@ pub(super) mod tests {
         let mut words = text.split(' ');
         let (pair, regex) = words.next().unwrap().split_once('/').unwrap();
         let (condition_type, condition_status) = pair.split_once('=').unwrap();
-        let duration = |text: &str| go::parse_duration(text).unwrap().unsigned_abs();
+        let duration = |text: &str| karpenter_grammar::parse_duration(text).unwrap().unsigned_abs();
         let mut policy = RepairPolicy {
             condition_type: condition_type.to_owned(),
             condition_status: condition_status.to_owned(),

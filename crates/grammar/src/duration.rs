@@ -183,3 +183,62 @@ fn decimal(number: u128, places: u32) -> String {
     let fraction = format!("{fraction:0width$}", width = places as usize);
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_follow_gos_grammar() {
+        const SECOND: i64 = 1_000_000_000;
+        #[rustfmt::skip]
+        let cases: [(&str, Result<i64, &str>); 28] = [
+            ("0",                       Ok(0)),
+            ("-0",                      Ok(0)),
+            ("0s",                      Ok(0)),
+            ("5m",                      Ok(300 * SECOND)),
+            ("1h30m",                   Ok(5400 * SECOND)),
+            ("30m1h",                   Ok(5400 * SECOND)), // any order
+            ("1s1s",                    Ok(2 * SECOND)),    // repeats add up
+            ("-1.5s",                   Ok(-1_500_000_000)),
+            ("+.5s",                    Ok(500_000_000)),
+            ("1.s",                     Ok(SECOND)),
+            ("1ns2us3µs4μs5ms",         Ok(5_009_001)),
+            ("0.3333333333333333333h",  Ok(1_200_000_000_000)), // as Go rounds
+            ("9223372036854775807ns",   Ok(i64::MAX)),
+            ("-9223372036854775808ns",  Ok(i64::MIN)),
+            ("2562047h47m16.854775807s", Ok(i64::MAX)),
+            ("2562047h47m16.854775808s", Err(r#"time: invalid duration "2562047h47m16.854775808s""#)),
+            ("9223372036854775808ns",   Err(r#"time: invalid duration "9223372036854775808ns""#)),
+            ("9999999h",                Err(r#"time: invalid duration "9999999h""#)),
+            ("99999999999999999999x",   Err(r#"time: invalid duration "99999999999999999999x""#)),
+            ("",                        Err(r#"time: invalid duration """#)),
+            ("-",                       Err(r#"time: invalid duration "-""#)),
+            (".s",                      Err(r#"time: invalid duration ".s""#)),
+            ("yes",                     Err(r#"time: invalid duration "yes""#)),
+            ("5",                       Err(r#"time: missing unit in duration "5""#)),
+            ("1h5",                     Err(r#"time: missing unit in duration "1h5""#)),
+            ("5d",                      Err(r#"time: unknown unit "d" in duration "5d""#)),
+            ("5 m",                     Err(r#"time: unknown unit " m" in duration "5 m""#)),
+            ("5\"é\n",                  Err(r#"time: unknown unit "\"\xc3\xa9\x0a" in duration "5\"\xc3\xa9\x0a""#)),
+        ];
+        for (text, expected) in cases {
+            let got = parse_duration(text)
+                .map(|duration| duration.as_nanos())
+                .map_err(|error| error.to_string());
+            assert_eq!(got, expected.map(i128::from).map_err(str::to_owned), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations_are_written_as_go_writes_them() {
+        #[rustfmt::skip]
+        let cases = [
+            ("0s", "0s"), ("5m", "5m0s"), ("90m", "1h30m0s"), ("1.5s", "1.5s"), ("1h1.05s", "1h0m1.05s"),
+            ("300ms", "300ms"), ("1500us", "1.5ms"), ("1001ns", "1.001\u{b5}s"), ("7ns", "7ns"), ("-90s", "-1m30s"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(format_duration(parse_duration(text).unwrap()), expected, "{text}");
+        }
+    }
+}

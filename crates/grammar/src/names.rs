@@ -1,30 +1,33 @@
-//! Kubernetes' rules for names, with the details that it reports when a text breaks one
-//! (spec 10 §1.2).
+//! Kubernetes' rules for names, with the details of each broken rule (spec 10 §1.2).
 //!
-//! The details are part of the interface: runtime validation prints them into conditions
-//! (spec 10 §11), so they are word for word those of Kubernetes 1.36.
+//! Each function returns the errors of a text, none for a valid one. Lengths count bytes; the older
+//! rules of Kubernetes call them characters.
+
+const SUBDOMAIN_MAX: usize = 253;
+const LABEL_MAX: usize = 63;
 
 const NAME_RULE: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const DNS_LABEL_RULE: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const DNS_1035_LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
-const NAME_MAX: usize = 63;
-const LABEL_VALUE_MAX: usize = 63;
-const SUBDOMAIN_MAX: usize = 253;
-
-/// Returns the errors of a qualified name.
-/// That is an optional DNS prefix with a slash, then a name.
+/// Returns the errors of a qualified name: optional subdomain, slash, name.
+///
+/// Keys of labels and annotations are qualified names, and so are finalizers.
 pub fn qualified_name_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let name = match text.split('/').collect::<Vec<_>>()[..] {
         [name] => name,
+        ["", name] => {
+            errors.push("prefix part must be non-empty".to_owned());
+            name
+        }
         [prefix, name] => {
-            if prefix.is_empty() {
-                errors.push("prefix part must be non-empty".to_owned());
-            } else {
-                let details = subdomain_errors(prefix);
-                errors.extend(details.into_iter().map(|detail| format!("prefix part {detail}")));
-            }
+            let details = too_long(prefix, SUBDOMAIN_MAX, "bytes")
+                .into_iter()
+                .chain((!is_dns_subdomain(prefix)).then(|| SUBDOMAIN_RULE.to_owned()));
+            errors.extend(details.map(|detail| format!("prefix part {detail}")));
             name
         }
         _ => {
@@ -34,9 +37,9 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
-    } else if name.len() > NAME_MAX {
-        errors.push(format!("name part {}", too_long(NAME_MAX)));
     }
+    let long = too_long(name, LABEL_MAX, "bytes");
+    errors.extend(long.map(|detail| format!("name part {detail}")));
     if !is_name(name) {
         errors.push(format!("name part {NAME_RULE}"));
     }
@@ -45,34 +48,52 @@ pub fn qualified_name_errors(text: &str) -> Vec<String> {
 
 /// Returns the errors of a label value; the empty text is valid.
 pub fn label_value_errors(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > LABEL_VALUE_MAX {
-        errors.push(too_long(LABEL_VALUE_MAX));
-    }
+    let mut errors: Vec<String> = too_long(text, LABEL_MAX, "bytes").into_iter().collect();
     if !text.is_empty() && !is_name(text) {
         errors.push(LABEL_VALUE_RULE.to_owned());
     }
     errors
 }
 
-/// Returns the errors of a lower-case DNS-1123 subdomain.
-pub fn subdomain_errors(text: &str) -> Vec<String> {
-    let mut errors = Vec::new();
-    if text.len() > SUBDOMAIN_MAX {
-        errors.push(too_long(SUBDOMAIN_MAX));
-    }
-    if !text.split('.').all(is_dns_label) {
+/// Returns the errors of a DNS subdomain, such as the name of an object.
+pub fn dns_subdomain_errors(text: &str) -> Vec<String> {
+    let mut errors: Vec<String> = too_long(text, SUBDOMAIN_MAX, "characters").into_iter().collect();
+    if !is_dns_subdomain(text) {
         errors.push(SUBDOMAIN_RULE.to_owned());
     }
     errors
 }
 
-fn too_long(max: usize) -> String {
-    format!("must be no more than {max} bytes")
+/// Returns the errors of a DNS label, such as the name of a namespace.
+pub fn dns_label_errors(text: &str) -> Vec<String> {
+    let mut errors: Vec<String> = too_long(text, LABEL_MAX, "characters").into_iter().collect();
+    if !is_dns_label(text) {
+        let is_dotted = is_dns_subdomain(text);
+        let error = if is_dotted { "must not contain dots" } else { DNS_LABEL_RULE };
+        errors.push(error.to_owned());
+    }
+    errors
+}
+
+/// Returns the errors of a DNS-1035 label, such as a kind in lower case.
+pub fn dns_1035_label_errors(text: &str) -> Vec<String> {
+    let mut errors: Vec<String> = too_long(text, LABEL_MAX, "characters").into_iter().collect();
+    if !(is_dns_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase())) {
+        errors.push(DNS_1035_LABEL_RULE.to_owned());
+    }
+    errors
+}
+
+fn too_long(text: &str, max: usize, unit: &str) -> Option<String> {
+    (text.len() > max).then(|| format!("must be no more than {max} {unit}"))
 }
 
 fn is_name(text: &str) -> bool {
     is_framed(text, |c| c.is_ascii_alphanumeric(), |c| matches!(c, b'-' | b'_' | b'.'))
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.split('.').all(is_dns_label)
 }
 
 fn is_dns_label(text: &str) -> bool {
@@ -139,8 +160,31 @@ mod tests {
     #[test]
     fn subdomains_have_no_empty_labels() {
         for bad in ["", ".", "a..b", "a.", "-a.b", "A"] {
-            assert_eq!(subdomain_errors(bad), [SUBDOMAIN_RULE], "{bad:?}");
+            assert_eq!(dns_subdomain_errors(bad), [SUBDOMAIN_RULE], "{bad:?}");
         }
-        assert_eq!(subdomain_errors("a-1.b"), Vec::<String>::new());
+        assert_eq!(dns_subdomain_errors("a-1.b"), Vec::<String>::new());
+        let long = dns_subdomain_errors(&"a".repeat(254));
+        assert_eq!(long, ["must be no more than 253 characters"]);
+    }
+
+    #[test]
+    fn dns_labels_have_no_dots_and_a_dns_1035_label_starts_with_a_letter() {
+        #[rustfmt::skip]
+        let cases: [(&str, &[&str], &[&str]); 7] = [
+            ("a",     &[],                        &[]),
+            ("a-1",   &[],                        &[]),
+            ("1-a",   &[],                        &[DNS_1035_LABEL_RULE]),
+            ("",      &[DNS_LABEL_RULE],          &[DNS_1035_LABEL_RULE]),
+            ("a.b",   &["must not contain dots"], &[DNS_1035_LABEL_RULE]),
+            ("A",     &[DNS_LABEL_RULE],          &[DNS_1035_LABEL_RULE]),
+            ("a-",    &[DNS_LABEL_RULE],          &[DNS_1035_LABEL_RULE]),
+        ];
+        for (text, label, dns_1035) in cases {
+            assert_eq!(dns_label_errors(text), label, "{text:?}");
+            assert_eq!(dns_1035_label_errors(text), dns_1035, "{text:?}");
+        }
+        let long = "must be no more than 63 characters";
+        assert_eq!(dns_label_errors(&"a".repeat(64)), [long]);
+        assert_eq!(dns_1035_label_errors(&"a".repeat(64)), [long]);
     }
 }

@@ -1,5 +1,6 @@
 //! The number behind a quantity, and its canonical text.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -56,6 +57,11 @@ impl Amount {
         Self { nanos: nanos.max(-i128::MAX), format }
     }
 
+    /// Parses a quantity. Blanks around it are an error.
+    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+        parse::parse(text)
+    }
+
     /// The amount in nano units: `1` is 1,000,000,000.
     pub fn as_nanos(self) -> i128 {
         self.nanos
@@ -72,6 +78,49 @@ impl Amount {
         if self.nanos % ONE == 0 { (self.nanos / ONE) as f64 } else { self.nanos as f64 / 1e9 }
     }
 
+    /// The number as a 64-bit integer, if it is one.
+    pub fn to_i64(self) -> Option<i64> {
+        if self.is_integer() { i64::try_from(self.nanos / ONE).ok() } else { None }
+    }
+
+    /// Returns whether it is a whole number.
+    pub fn is_integer(self) -> bool {
+        self.nanos % ONE == 0
+    }
+
+    /// The sum, at most the bound, in the format of `self`.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self::from_nanos(self.nanos.saturating_add(other.nanos), self.format)
+    }
+
+    /// The difference, at least the negative bound, in the format of `self`.
+    #[must_use]
+    pub fn saturating_sub(self, other: Self) -> Self {
+        Self::from_nanos(self.nanos.saturating_sub(other.nanos), self.format)
+    }
+
+    /// Rounds away from zero to a multiple of 1e-3, as resource lists are rounded.
+    #[must_use]
+    pub fn round_up_to_milli(self) -> Self {
+        const MILLI: i128 = ONE / 1000;
+        let rest = self.nanos % MILLI;
+        let up = if rest == 0 { 0 } else { MILLI * rest.signum() - rest };
+        Self::from_nanos(self.nanos.saturating_add(up), self.format)
+    }
+
+    /// The text that Kubernetes prints for an amount that it parsed from `text`.
+    ///
+    /// Kubernetes keeps some texts that are not canonical. A number beyond the bound keeps its
+    /// text, too.
+    pub fn canonical_text(self, text: &str) -> Cow<'_, str> {
+        if self.is_saturated() || parse::prints_verbatim(text) {
+            text.into()
+        } else {
+            self.to_string().into()
+        }
+    }
+
     /// Whether the number was too large and stands at the bound.
     pub fn is_saturated(self) -> bool {
         self.nanos.abs() == i128::MAX
@@ -84,12 +133,11 @@ impl From<i64> for Amount {
     }
 }
 
-/// Reads a quantity text. Blanks around it are an error; only the field type tolerates them.
 impl FromStr for Amount {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        parse::parse(text)
+        Self::parse(text)
     }
 }
 
