@@ -4,6 +4,7 @@
 //! (`Ec2`, `Ssm`, `Iam`, `Eks`, `Sqs`, `Pricing`). Only the module behind the feature `sdk` names
 //! a type of the AWS SDK, so everything else builds and tests without it.
 
+pub mod ami_family;
 pub mod discovery;
 pub mod reservations;
 pub mod tables;
