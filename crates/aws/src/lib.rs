@@ -5,6 +5,7 @@
 //! a type of the AWS SDK, so everything else builds and tests without it.
 
 pub mod ami_family;
+pub mod bootstrap;
 pub mod discovery;
 pub mod reservations;
 pub mod tables;
