@@ -379,9 +379,9 @@ fn limits_reservations_and_min_values_must_be_kept() {
     let reserved = SmallCluster::new(&[("two", 2, 0.2)]).reserved("res", 2).pods("web", 1500, 2);
     let found = violations_after(reserved, |small, _| {
         *small = small.clone().types_with(|own| {
-            Arc::make_mut(&mut own.offerings)
-                .iter_mut()
-                .for_each(|o| o.reservation_capacity = o.reservation_capacity.min(1));
+            for offering in Arc::make_mut(&mut own.offerings) {
+                offering.reservation_capacity = offering.reservation_capacity.min(1);
+            }
         });
     });
     assert_eq!(found, ["reservation res is promised too often"]);

@@ -5,7 +5,7 @@ use super::*;
 use crate::catalog::{CAPACITY_TYPE, ON_DEMAND, Offering, RESERVED, SPOT};
 use crate::labels::{INSTANCE_TYPE, ZONE};
 use crate::requirement::Requirement;
-use crate::testing::{instance_type, offering, reserved};
+use crate::testing::{RESERVATION_ID, instance_type, offering, reserved};
 
 /// Returns a type that is on demand in zone-1 at each price.
 fn on_demand(name: &str, prices: &[f64]) -> InstanceType {
@@ -14,7 +14,7 @@ fn on_demand(name: &str, prices: &[f64]) -> InstanceType {
 }
 
 fn well_known() -> BTreeSet<String> {
-    [CAPACITY_TYPE, ZONE, INSTANCE_TYPE].map(str::to_owned).into()
+    [CAPACITY_TYPE, ZONE, INSTANCE_TYPE, RESERVATION_ID].map(str::to_owned).into()
 }
 
 fn names<'t>(types: &[&'t InstanceType]) -> Vec<&'t str> {
@@ -23,6 +23,7 @@ fn names<'t>(types: &[&'t InstanceType]) -> Vec<&'t str> {
 
 #[test]
 fn instance_types_are_ordered_by_their_cheapest_launch() {
+    struct Case(&'static str, Vec<Requirement>, &'static str);
     let unavailable = |known: &Offering| Offering { available: false, ..known.clone() };
     let dear_spot =
         instance_type("dear-spot").offering(offering(SPOT, "zone-1", 5.0)).on_demand("zone-1", 2.0);
@@ -45,7 +46,6 @@ fn instance_types_are_ordered_by_their_cheapest_launch() {
     ];
     let zone_1 = || Requirement::in_values(ZONE, ["zone-1"]);
     let of_type = |capacity_type| Requirement::in_values(CAPACITY_TYPE, [capacity_type]);
-    struct Case(&'static str, Vec<Requirement>, &'static str);
     #[rustfmt::skip]
     let cases = [
         Case("20/§3.11: zone", vec![zone_1()], "free dear-spot a b full elsewhere sold-out"),
@@ -81,13 +81,13 @@ fn a_nan_price_is_dearer_than_no_offering() {
 
 #[test]
 fn the_cheapest_types_are_kept_if_they_reach_min_values() {
+    struct Case(&'static str, usize, u32, MinValuesPolicy, Result<&'static str, &'static str>);
     let min_values = |count| -> Requirements {
         [Requirement::exists(INSTANCE_TYPE).with_min_values(Some(count))].into_iter().collect()
     };
     let types = [on_demand("c", &[3.0]), on_demand("a", &[1.0]), on_demand("b", &[2.0])];
     let unmet = "minValues requirement is not met for label(s) \
                  (label(s)=[node.kubernetes.io/instance-type])";
-    struct Case(&'static str, usize, u32, MinValuesPolicy, Result<&'static str, &'static str>);
     #[rustfmt::skip]
     let cases = [
         Case("20/§3.24",                  2, 0, Strict,     Ok("a b")),
