@@ -143,6 +143,9 @@ pub struct Ec2NodeClassSpec {
     /// Processor features of the instances.
     #[serde(default, rename = "cpuOptions", skip_serializing_if = "Option::is_none")]
     pub cpu_options: Option<CpuOptions>,
+    /// Whether Nitro Enclaves may run on the instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclave_options: Option<EnclaveOptions>,
 }
 
 crate::serde_default::absent_is_default!(Ec2NodeClassSpec);
@@ -264,4 +267,12 @@ pub struct CpuOptions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["enabled", "disabled"]))]
     pub nested_virtualization: Option<String>,
+}
+
+/// Nitro Enclaves of the instances.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnclaveOptions {
+    /// Whether enclaves may run.
+    pub enabled: bool,
 }

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::ec2_nodeclass::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, Ec2NodeClassSpec,
-    MetadataOptions, NetworkInterface, PlacementGroupSelector,
+    EnclaveOptions, MetadataOptions, NetworkInterface, PlacementGroupSelector,
 };
 use crate::grammar::{Duration, NillableDuration, Quantity};
 use crate::node_class_ref::NodeClassRef;
@@ -136,6 +136,7 @@ fn node_class_spec(spec: &Ec2NodeClassSpec) -> u64 {
         .field("ConnectionTracking", spec.connection_tracking.as_ref().map(connection_tracking))
         .field("Context", spec.context.as_deref().map(string))
         .field("CPUOptions", spec.cpu_options.as_ref().map(cpu_options))
+        .field("EnclaveOptions", spec.enclave_options.as_ref().map(enclave_options))
         .hash
 }
 
@@ -198,6 +199,11 @@ fn cpu_options(options: &CpuOptions) -> u64 {
     StructHash::new("CPUOptions")
         .field("NestedVirtualization", options.nested_virtualization.as_deref().map(string))
         .hash
+}
+
+/// A pointer in Go, so false is hashed too.
+fn enclave_options(options: &EnclaveOptions) -> u64 {
+    StructHash::new("EnclaveOptions").field("Enabled", Some(boolean(options.enabled))).hash
 }
 
 /// `spec.kubelet` as one line of JSON: keys of the first level sorted, the rest as it is stored,

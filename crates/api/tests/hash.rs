@@ -105,6 +105,16 @@ fn node_class_hashes_match_upstream() {
 }
 
 #[test]
+fn enclave_options_change_the_hash() {
+    let hash = |patch: &Value| class(&patched(base_node_class(), patch), "test-ca-bundle");
+    let absent = hash(&json!({}));
+    let off = hash(&json!({"enclaveOptions": {"enabled": false}}));
+    let on = hash(&json!({"enclaveOptions": {"enabled": true}}));
+    assert_eq!(absent, "11148166120438674859", "55/UP-N4: absent");
+    assert!(absent != off && off != on && absent != on, "55/UP-N4: added, changed, removed");
+}
+
+#[test]
 fn hashes_of_plain_texts_are_fnv_1() {
     // The hash of an empty spec's parts shows through: everything but the CA bundle cancels.
     let number = |ca| class(&json!({}), ca).parse::<u64>().expect("a number");

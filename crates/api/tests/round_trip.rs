@@ -158,7 +158,7 @@ fn ec2_node_class() {
             "detailedMonitoring": true,
             "metadataOptions": {"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 1, "httpTokens": "required"},
             "connectionTracking": {"tcpEstablishedTimeout": 60, "udpStreamTimeout": 60, "udpTimeout": 30},
-            "context": "c", "cpuOptions": {"nestedVirtualization": "enabled"},
+            "context": "c", "cpuOptions": {"nestedVirtualization": "enabled"}, "enclaveOptions": {"enabled": false},
         },
         "status": {
             "subnets": [{"id": "subnet-1", "zone": "a", "zoneID": "use1-az1"}],

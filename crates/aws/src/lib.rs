@@ -7,5 +7,11 @@
 pub mod ami_family;
 pub mod bootstrap;
 pub mod discovery;
+mod expiring;
+pub mod instance_types;
+pub mod offerings;
+pub mod options;
+pub mod prices;
 pub mod reservations;
 pub mod tables;
+pub mod unavailable;

@@ -2,6 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+mod counts;
+
+pub use counts::ReservationCounts;
+
 /// How long before its end EC2 begins to take back the instances of a capacity block: from then on
 /// nothing more is launched into it.
 const RECLAIM_BEFORE_END: SignedDuration = SignedDuration::from_mins(40);
