@@ -78,8 +78,8 @@ fn count_attempts(pod: PodBuilder) -> usize {
 
 /// The most attempts for a pod with `terms` terms: 2 · n · log2(n + 1), and a few for the pod itself.
 fn attempts_max(terms: usize) -> usize {
-    let bits = usize::BITS - terms.leading_zeros();
-    4 + 2 * terms * usize::try_from(bits).unwrap()
+    let log2 = terms.checked_ilog2().map_or(0, |log2| log2 as usize + 1);
+    4 + 2 * terms * log2
 }
 
 fn any_terms() -> impl Strategy<Value = Vec<Term>> {

@@ -66,7 +66,7 @@ pub fn excess(spec: &WireSpec) -> Option<String> {
 }
 
 /// Returns how to get below the bound that an [`excess`] names; none for other texts.
-pub fn fix(excess: &str) -> Option<String> {
+pub fn suggest_fix(excess: &str) -> Option<String> {
     let is_about = |what: &str| excess.contains(&format!("{what}; at most"));
     if is_about("scheduling terms") {
         Some(format!(

@@ -79,7 +79,7 @@ fn suggest_fix(kind: &str, field: Option<&str>, problem: &str) -> String {
     if problem.ends_with(" is not there") {
         return "add it, or name one that is there".to_owned();
     }
-    if let Some(fix) = constraint_limits::fix(problem) {
+    if let Some(fix) = constraint_limits::suggest_fix(problem) {
         return fix;
     }
     let kind = kind.to_lowercase();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{MAX_COMBINATIONS, MAX_EXPRESSIONS, MAX_TERMS, excess};
+use super::{MAX_COMBINATIONS, MAX_EXPRESSIONS, MAX_TERMS, excess, suggest_fix};
 use crate::ingest::tests::read_pod;
 use crate::wire::PodSpec as WireSpec;
 
@@ -77,7 +77,7 @@ fn each_sort_of_term_is_bounded() {
     for (name, fields) in specs_with_terms(MAX_TERMS + 1) {
         let expected = "pod has 1101 scheduling terms; at most 1100 are supported";
         assert_eq!(excess(&spec(&fields)).as_deref(), Some(expected), "{name}");
-        let fix = fix(expected).unwrap();
+        let fix = suggest_fix(expected).unwrap();
         assert!(fix.starts_with("use at most 1100 terms: merge affinity terms"), "{name}: {fix}");
     }
 }
@@ -93,7 +93,7 @@ fn expressions_and_values_are_bounded() {
         )
     };
     assert_eq!(excess(&with(MAX_EXPRESSIONS - 1)), None);
-    let fix = fix(&excess(&with(MAX_EXPRESSIONS)).unwrap()).unwrap();
+    let fix = suggest_fix(&excess(&with(MAX_EXPRESSIONS)).unwrap()).unwrap();
     assert!(fix.starts_with("use at most 5000: label the nodes"), "{fix}");
     let expected = "the scheduling terms of the pod have 5001 expressions and values; \
                     at most 5000 are supported";
@@ -135,8 +135,8 @@ fn each_excess_has_a_fix_and_other_problems_have_none() {
         ),
         ("pod has 1101 scheduling terms; at most 1100 are supported", "use at most 1100 terms: "),
     ] {
-        let fix = fix(excess).unwrap();
+        let fix = suggest_fix(excess).unwrap();
         assert!(fix.starts_with(start), "{fix}");
     }
-    assert_eq!(fix("spec.nodeName: at most one"), None);
+    assert_eq!(suggest_fix("spec.nodeName: at most one"), None);
 }

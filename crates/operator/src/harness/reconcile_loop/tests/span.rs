@@ -18,8 +18,11 @@ use crate::telemetry::tests::set_subscriber;
 #[derive(Clone, Default)]
 struct SpanRecorder {
     spans: Arc<Mutex<Vec<Fields>>>,
-    events: Arc<Mutex<Vec<(String, Option<u64>)>>>,
+    events: Arc<Mutex<Vec<RecordedEvent>>>,
 }
+
+/// The message of an event, and the id of its span.
+type RecordedEvent = (String, Option<u64>);
 
 type Fields = BTreeMap<String, String>;
 
