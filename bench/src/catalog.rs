@@ -8,7 +8,7 @@ use karpenter_core::catalog::{Catalog, InstanceType, Offering};
 use karpenter_core::requirement::{Requirement, Requirements};
 use karpenter_core::resources::{CPU, MEMORY, Notation, PODS, Quantity, Resources};
 use karpenter_core::scheduling::dra::DynamicResources;
-use karpenter_operator::kwok::catalog;
+use karpenter_kwok::catalog;
 
 use crate::generate::Types;
 

@@ -4,7 +4,7 @@
 //! below     grammar
 //! layer 0   api            core            cel
 //! layer 1   cluster        operator        apiserver
-//! layer 2   controllers    aws
+//! layer 2   controllers    aws            kwok
 //! layer 3   sim
 //! layer 4   karpenter
 //! ```
@@ -89,10 +89,16 @@ const RULES: &[Rule] = &[
         free_of: &[],
     },
     Rule {
+        name: "karpenter-kwok",
+        may_use: &["karpenter-api", "karpenter-core", "karpenter-operator"],
+        tests_may_use: &["karpenter-apiserver"],
+        free_of: &[],
+    },
+    Rule {
         name: "karpenter-sim",
         may_use: &[
             "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
-            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver",
+            "karpenter-controllers", "karpenter-aws", "karpenter-kwok", "karpenter-apiserver",
         ],
         tests_may_use: &[],
         free_of: &[],
@@ -101,7 +107,8 @@ const RULES: &[Rule] = &[
         name: "karpenter",
         may_use: &[
             "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
-            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver", "karpenter-sim",
+            "karpenter-controllers", "karpenter-aws", "karpenter-kwok", "karpenter-apiserver",
+            "karpenter-sim",
         ],
         tests_may_use: &[],
         free_of: &[],
@@ -111,7 +118,8 @@ const RULES: &[Rule] = &[
         name: "karpenter-bench",
         may_use: &[
             "karpenter-api", "karpenter-core", "karpenter-cluster", "karpenter-operator",
-            "karpenter-controllers", "karpenter-aws", "karpenter-apiserver", "karpenter-sim",
+            "karpenter-controllers", "karpenter-aws", "karpenter-kwok", "karpenter-apiserver",
+            "karpenter-sim",
             "karpenter-e2e", // the control plane that it measures on
         ],
         tests_may_use: &[],

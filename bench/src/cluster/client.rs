@@ -9,7 +9,7 @@ use karpenter_api::kwok_nodeclass::KwokNodeClass;
 use karpenter_api::labels;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::Offering;
-use karpenter_operator::kwok::catalog;
+use karpenter_kwok::catalog;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt as _};

@@ -150,7 +150,7 @@ async fn run_demo(
     let timeline = Timeline::new(world.start);
     let _listening = log::forward_logs(&timeline, &clock);
     let (sender, views) = watch::channel(View { now: world.start, ..View::default() });
-    let prices = Prices::of(&karpenter_operator::kwok::catalog::built_in());
+    let prices = Prices::of(&karpenter_kwok::catalog::built_in());
     let follow = view::follow(world.client(), clock.clone(), prices, timeline.clone(), sender);
     world.tasks.spawn("view", async move {
         follow.await;

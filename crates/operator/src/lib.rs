@@ -11,7 +11,6 @@ pub mod compute;
 pub mod events;
 pub mod harness;
 pub mod health;
-pub mod kwok;
 pub mod leader_election;
 pub mod metrics;
 pub mod options;

@@ -11,7 +11,7 @@ use karpenter_core::pod::PodProblem;
 use karpenter_core::scheduling::demand::{Demand, demand};
 use karpenter_core::scheduling::{Fuel, Request, solve};
 use karpenter_core::snapshot::{Pool, Snapshot};
-use karpenter_operator::kwok::catalog;
+use karpenter_kwok::catalog;
 
 use super::cluster_objects::ClusterObjects;
 use super::provider::ChosenProvider;

@@ -11,7 +11,7 @@ use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::ingest::Settings;
 use karpenter_core::catalog::InstanceType;
-use karpenter_operator::kwok::catalog::{self, CatalogError, CatalogProblem};
+use karpenter_kwok::catalog::{self, CatalogError, CatalogProblem};
 
 use super::cluster_objects::ClusterObjects;
 use super::rejection_text;

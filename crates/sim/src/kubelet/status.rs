@@ -37,7 +37,7 @@ fn address(number: u32) -> String {
 /// Returns the capacity of each built-in instance type.
 /// A kubelet reports this capacity, whatever the cloud has announced.
 pub(super) fn capacities_by_instance_type() -> BTreeMap<String, Value> {
-    let types = karpenter_operator::kwok::catalog::built_in();
+    let types = karpenter_kwok::catalog::built_in();
     let capacity = |kind: &InstanceType| {
         let amounts = quantities(&kind.capacity).into_iter();
         amounts.map(|(name, amount)| (name, Value::from(amount.as_str()))).collect()

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use karpenter_api::labels;
-use karpenter_operator::kwok::catalog;
+use karpenter_kwok::catalog;
 
 use super::error_text::suggestion;
 use super::{Action, Launch, ScenarioError, Step, problem};

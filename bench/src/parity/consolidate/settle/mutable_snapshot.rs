@@ -8,7 +8,7 @@ use karpenter_api::labels::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ZONE};
 use karpenter_core::catalog::{InstanceType, Offering};
 use karpenter_core::requirement::Requirements;
 use karpenter_core::resources::Resources;
-use karpenter_operator::kwok::catalog;
+use karpenter_kwok::catalog;
 use serde_json::{Map, Value, json};
 
 use super::{requirement_allows, text};

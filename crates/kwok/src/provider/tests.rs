@@ -14,9 +14,9 @@ use serde_json::Value;
 use tower::{ServiceExt as _, service_fn};
 
 use super::*;
-use crate::clock::TokioClock;
-use crate::cloud::CloudErrorClass as Class;
-use crate::kwok::catalog::built_in;
+use crate::catalog::built_in;
+use karpenter_operator::clock::TokioClock;
+use karpenter_operator::cloud::CloudErrorClass as Class;
 
 /// A cluster with the node class `default`, and the provider in it.
 struct KwokCluster {

@@ -1,5 +1,5 @@
 //! The provider itself: launches by creating Nodes, and finds them again (spec 40 §10.4, spec 45
-//! §16). What it launches is decided in `kwok::node`.
+//! §16). What it launches is decided in `node`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,15 +19,15 @@ use kube::core::ApiResource;
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
-use super::catalog;
-use super::node::{self, PROVIDER_ID_PREFIX};
-use crate::clock::Clock;
-use crate::cloud::{
+use crate::catalog;
+use crate::node::{self, PROVIDER_ID_PREFIX};
+use karpenter_operator::clock::Clock;
+use karpenter_operator::cloud::{
     BoxError, CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels,
     RepairAction, RepairPolicy,
 };
-use crate::harness::tasks::Tasks;
-use crate::rng::SeededRng;
+use karpenter_operator::harness::tasks::Tasks;
+use karpenter_operator::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;

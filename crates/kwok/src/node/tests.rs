@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cloud::CloudErrorClass;
-use crate::kwok::catalog::{built_in, catalog, from_file};
+use crate::catalog::{built_in, catalog, from_file};
+use karpenter_operator::cloud::CloudErrorClass;
 
 fn provider_labels(types: &[Arc<InstanceType>]) -> ProviderLabels {
     let catalog = catalog(types.iter().cloned(), ["pool"]);

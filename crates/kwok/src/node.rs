@@ -15,8 +15,8 @@ use karpenter_api::taints;
 use karpenter_core::catalog::{InstanceType, Offering};
 use kube::Resource as _;
 
-use crate::cloud::{CloudError, CloudResult, ProviderLabels, nodeclaim};
-use crate::rng::SeededRng;
+use karpenter_operator::cloud::{CloudError, CloudResult, ProviderLabels, nodeclaim};
+use karpenter_operator::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;
@@ -32,14 +32,14 @@ const NAME_SUFFIX_LENGTH: usize = 10;
 
 /// The instance type and offering selected for a NodeClaim.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SelectedOffering<'a> {
-    pub(super) instance_type: &'a InstanceType,
-    pub(super) offering: &'a Offering,
+pub(crate) struct SelectedOffering<'a> {
+    pub(crate) instance_type: &'a InstanceType,
+    pub(crate) offering: &'a Offering,
 }
 
 /// Returns the cheapest available compatible offering of the instance types that the claim names.
 /// Among types of one price the first one named is taken, among offerings of one type a random one.
-pub(super) fn select_offering<'a>(
+pub(crate) fn select_offering<'a>(
     node_claim: &NodeClaim,
     types: &'a [Arc<InstanceType>],
     provider_labels: &ProviderLabels,
@@ -78,7 +78,7 @@ pub(super) fn select_offering<'a>(
 }
 
 /// The name of the claim's node.
-pub(super) fn node_name(node_claim: &NodeClaim, rng: &mut SeededRng) -> String {
+pub(crate) fn node_name(node_claim: &NodeClaim, rng: &mut SeededRng) -> String {
     let claim = node_claim.metadata.name.as_deref().unwrap_or_default();
     let letter = |_| char::from(*rng.pick(NAME_ALPHABET).expect("there are letters"));
     let word: String = (0..NAME_SUFFIX_LENGTH).map(letter).collect();
@@ -86,7 +86,7 @@ pub(super) fn node_name(node_claim: &NodeClaim, rng: &mut SeededRng) -> String {
 }
 
 /// Builds the Node that represents the NodeClaim's instance.
-pub(super) fn build_node(node_claim: &NodeClaim, choice: SelectedOffering<'_>, name: &str) -> Node {
+pub(crate) fn build_node(node_claim: &NodeClaim, choice: SelectedOffering<'_>, name: &str) -> Node {
     let requests = node_claim.spec.resources.as_ref().and_then(|r| r.requests.as_ref());
     // As upstream has it: the capacity is what was asked for, not what the type has.
     let capacity: BTreeMap<_, _> = requests.into_iter().flatten().map(to_wire_quantity).collect();
@@ -156,7 +156,7 @@ fn node_labels(node_claim: &NodeClaim, choice: SelectedOffering<'_>) -> BTreeMap
 }
 
 /// Returns the NodeClaim that a Node describes.
-pub(super) fn to_node_claim(node: &Node) -> NodeClaim {
+pub(crate) fn to_node_claim(node: &Node) -> NodeClaim {
     let status = node.status.clone().unwrap_or_default();
     let field = |list: BTreeMap<String, WireQuantity>| {
         list.into_iter().map(|(name, quantity)| (name, Quantity::parse(quantity.0))).collect()
