@@ -25,8 +25,10 @@ pub(crate) fn load_snapshot(path: &Path) -> Result<Snapshot> {
             add_object(&mut objects, value)?;
         }
     }
-    objects.fill_defaults();
-    let mut settings = Settings::kwok(Timestamp::from_second(NOW_SECONDS)?);
+    let provider = karpenter_kwok::provider::facts();
+    objects.fill_defaults(&provider.default_class());
+    let classes: Vec<_> = provider.node_classes.iter().map(|of| (of.group, of.kind)).collect();
+    let mut settings = Settings::new(provider.rules, classes, Timestamp::from_second(NOW_SECONDS)?);
     settings.assume_pools_ready = true;
     let ingested = ingest::snapshot(&objects, &settings);
     if let Some(marked) = ingested.diagnostics.first() {

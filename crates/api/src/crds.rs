@@ -19,6 +19,8 @@ use crate::schema::RestrictedDomain;
 /// Which provider's CRDs: the core kinds carry rules on the provider's label domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrdSet {
+    /// The core kinds alone, without rules of a provider.
+    Core,
     /// The AWS provider.
     Aws,
     /// The KWOK provider.
@@ -28,12 +30,12 @@ pub enum CrdSet {
 /// The CRDs of a provider, sorted by name.
 pub fn crds(set: CrdSet) -> Vec<Value> {
     let node_class = match set {
-        CrdSet::Aws => optional_spec(crd::<Ec2NodeClass>()),
-        CrdSet::Kwok => optional_spec(crd::<KwokNodeClass>()),
+        CrdSet::Core => None,
+        CrdSet::Aws => Some(optional_spec(crd::<Ec2NodeClass>())),
+        CrdSet::Kwok => Some(optional_spec(crd::<KwokNodeClass>())),
     };
     let mut crds = vec![
         crd::<CapacityBuffer>(),
-        node_class,
         restrict_provider_domain(crd::<NodeClaim>(), set, "/spec/properties"),
         restrict_provider_domain(crd::<NodeOverlay>(), set, "/spec/properties"),
         restrict_provider_domain(
@@ -42,6 +44,7 @@ pub fn crds(set: CrdSet) -> Vec<Value> {
             "/spec/properties/template/properties/spec/properties",
         ),
     ];
+    crds.extend(node_class);
     crds.sort_by(|a, b| name(a).cmp(name(b)));
     crds
 }
@@ -117,15 +120,11 @@ fn optional_spec(mut crd: Value) -> Value {
 /// where `requirements` is.
 fn restrict_provider_domain(mut crd: Value, set: CrdSet, parent: &str) -> Value {
     let kind = crd["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
-    let except = match (set, kind.as_str()) {
-        (CrdSet::Aws, "NodeOverlay") => aws_keys_of_overlays(),
-        (CrdSet::Aws, _) => aws_keys(),
-        (CrdSet::Kwok, "NodeOverlay") => return crd,
-        (CrdSet::Kwok, _) => kwok_keys(),
-    };
-    let domain = match set {
-        CrdSet::Aws => labels::aws::GROUP,
-        CrdSet::Kwok => labels::kwok::GROUP,
+    let (domain, except) = match (set, kind.as_str()) {
+        (CrdSet::Aws, "NodeOverlay") => (labels::aws::GROUP, aws_keys_of_overlays()),
+        (CrdSet::Aws, _) => (labels::aws::GROUP, aws_keys()),
+        (CrdSet::Core, _) | (CrdSet::Kwok, "NodeOverlay") => return crd,
+        (CrdSet::Kwok, _) => (labels::kwok::GROUP, kwok_keys()),
     };
     let domain = RestrictedDomain { domain, except: &except };
     push_rule(&mut crd, &format!("{parent}/requirements/items/properties/key"), domain.key_rule());

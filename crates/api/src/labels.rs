@@ -1,7 +1,7 @@
 //! Label keys and the values that have a fixed meaning (spec 10 §9.1, §10.1, §10.2).
 //!
 //! Keys of one provider live in that provider's module. Which keys are well known to a running
-//! build is a value, [`crate::validation::Provider`], made from the sets below.
+//! build is a value, [`crate::validation::ProviderRules`], made from the sets below.
 
 /// API group of the core kinds, and the label domain that users may not use.
 pub const GROUP: &str = "karpenter.sh";

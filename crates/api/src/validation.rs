@@ -1,7 +1,7 @@
 //! Runtime validation: what a schema cannot say, with the messages that conditions carry
 //! (spec 10 §4.3, §6.4, §11).
 //!
-//! Every check is a pure function of an object and a [`Provider`]: the labels, values and
+//! Every check is a pure function of an object and a [`ProviderRules`]: the labels, values and
 //! resources that the running provider knows. Findings come in a fixed order (maps by key), so that
 //! an unchanged object keeps an unchanged condition.
 //!
@@ -10,14 +10,14 @@
 mod ec2_nodeclass;
 mod nodeoverlay;
 mod nodepool;
-mod provider;
+mod provider_rules;
 mod requirement;
 mod tags;
 
 pub use ec2_nodeclass::ec2_nodeclass;
 pub use nodeoverlay::nodeoverlay;
 pub use nodepool::nodepool;
-pub use provider::Provider;
+pub use provider_rules::ProviderRules;
 pub use requirement::{IgnoredValues, RequirementView, requirement};
 pub use tags::restricted_tags;
 

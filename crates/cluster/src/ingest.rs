@@ -15,9 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
-use karpenter_api::validation::Provider;
+use karpenter_api::validation::ProviderRules;
 use karpenter_core::copy_on_write::CopyOnWrite;
 use karpenter_core::overlay::NamedOverlay;
 use karpenter_core::pod::Pod;
@@ -46,6 +45,8 @@ mod requirement;
 mod selector;
 mod taint;
 #[cfg(test)]
+pub(crate) mod test_settings;
+#[cfg(test)]
 mod tests;
 pub(crate) mod volume;
 pub(crate) mod workload;
@@ -59,8 +60,8 @@ pub use pool::budgets_problem;
 /// What the reader of objects has to know beside them.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the running provider knows about labels and resources.
-    pub provider: Provider,
+    /// The provider's rules for labels and resources.
+    pub rules: ProviderRules,
     /// Group and kind of the NodeClasses that the provider serves. NodePools and NodeClaims of
     /// other NodeClasses belong to another installation.
     pub node_classes: BTreeSet<(String, String)>,
@@ -86,20 +87,19 @@ pub struct Gates {
 }
 
 impl Settings {
-    /// The KWOK provider, without alpha features, pools ready by their conditions.
-    pub fn kwok(now: Timestamp) -> Self {
-        Self::new(Provider::kwok(), (labels::kwok::GROUP, "KWOKNodeClass"), now)
-    }
-
-    /// The same for the AWS provider.
-    pub fn aws(now: Timestamp) -> Self {
-        Self::new(Provider::aws(), (labels::aws::GROUP, "EC2NodeClass"), now)
-    }
-
-    fn new(provider: Provider, (group, kind): (&str, &str), now: Timestamp) -> Self {
+    /// Returns settings without alpha features, in which conditions decide whether pools are ready.
+    /// Node classes are pairs of group and kind.
+    pub fn new<'a>(
+        rules: ProviderRules,
+        node_classes: impl IntoIterator<Item = (&'a str, &'a str)>,
+        now: Timestamp,
+    ) -> Self {
+        let node_classes = node_classes.into_iter();
         Self {
-            provider,
-            node_classes: [(group.to_owned(), kind.to_owned())].into(),
+            rules,
+            node_classes: node_classes
+                .map(|(group, kind)| (group.to_owned(), kind.to_owned()))
+                .collect(),
             gates: Gates::default(),
             assume_pools_ready: false,
             now,
@@ -108,8 +108,8 @@ impl Settings {
 
     /// Other spellings of labels, as the algebra wants them.
     pub fn aliases(&self) -> Aliases {
-        let provider = self.provider.aliases();
-        provider.fold(Aliases::default(), |aliases, (old, key)| aliases.with_key(old, key))
+        let aliases = self.rules.aliases();
+        aliases.fold(Aliases::default(), |aliases, (old, key)| aliases.with_key(old, key))
     }
 
     fn serves(&self, class: &NodeClassRef) -> bool {

@@ -355,7 +355,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ingest::{self, Objects, Settings};
+    use crate::ingest::test_settings::test_settings;
+    use crate::ingest::{self, Objects};
 
     /// Returns a pod with a value in every field that is read, and in many others.
     fn full_pod() -> Value {
@@ -444,7 +445,7 @@ mod tests {
 
     #[test]
     fn ingest_of_a_trimmed_pod_equals_ingest_of_the_full_pod() {
-        let settings = Settings::kwok(Timestamp::UNIX_EPOCH);
+        let settings = test_settings(Timestamp::UNIX_EPOCH);
         let ingested = |pod: Pod| {
             let objects = Objects { pods: vec![pod], ..Objects::default() };
             let ingested = ingest::snapshot(&objects, &settings);

@@ -7,6 +7,11 @@ use karpenter_cluster::ingest::{Gates, Objects, Settings, snapshot};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+#[path = "../src/ingest/test_settings.rs"]
+mod test_settings;
+
+use test_settings::{default_class, test_settings};
+
 /// Texts that may occur in any field: existing names, and values that are invalid everywhere.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -237,7 +242,7 @@ fn node() -> impl Strategy<Value = Value> {
 
 fn class() -> impl Strategy<Value = Value> {
     prop_oneof![
-        3 => Just(json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})),
+        3 => Just(json!({"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"})),
         1 => text().prop_map(|text| json!({"group": text, "kind": text, "name": text})),
     ]
 }
@@ -304,7 +309,7 @@ fn a_megabyte_of_text_does_not_break_ingest() {
     });
     let objects = Objects { pods: vec![read(&pod)], ..Objects::default() };
     let now = Timestamp::from_second(1_750_000_000).unwrap();
-    let ingested = snapshot(&objects, &Settings::kwok(now));
+    let ingested = snapshot(&objects, &test_settings(now));
     assert!(ingested.snapshot.pods[0].problem.is_some());
 }
 
@@ -341,11 +346,11 @@ proptest! {
         assume_pools_ready: bool,
     ) {
         if is_file {
-            objects.fill_defaults();
+            objects.fill_defaults(&default_class());
         }
         let now = Timestamp::from_second(1_750_000_000).unwrap();
         let gates = Gates { node_overlay: true, capacity_buffer: true, ..Gates::default() };
-        let settings = Settings { gates, assume_pools_ready, ..Settings::kwok(now) };
+        let settings = Settings { gates, assume_pools_ready, ..test_settings(now) };
         let ingested = snapshot(&objects, &settings);
         let real = ingested.snapshot.pods.iter().filter(|pod| !pod.is_virtual);
         let left_out = ingested.diagnostics.iter().filter(|mark| mark.is_excluded);
@@ -369,7 +374,7 @@ proptest! {
     #[test]
     fn replicas_read_together_equal_replicas_read_alone(mut pod in unbound_pod(), other in unbound_pod()) {
         pod["metadata"]["name"] = json!("a");
-        let settings = Settings::kwok(Timestamp::from_second(1_750_000_000).unwrap());
+        let settings = test_settings(Timestamp::from_second(1_750_000_000).unwrap());
         let read_all = |pods: &[&Value]| {
             let pods = pods.iter().map(|pod| read(pod)).collect();
             snapshot(&Objects { pods, ..Objects::default() }, &settings).snapshot.pods

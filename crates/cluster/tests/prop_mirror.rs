@@ -26,6 +26,11 @@ use karpenter_core::snapshot::Snapshot;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+#[path = "../src/ingest/test_settings.rs"]
+mod test_settings;
+
+use test_settings::test_settings;
+
 const START: i64 = 1_750_000_000;
 
 /// Something happens to one object: it is there from now on like this, or it is gone.
@@ -120,14 +125,14 @@ fn node() -> impl Strategy<Value = Event> {
 }
 
 fn claim() -> impl Strategy<Value = Event> {
-    let class = pick(&["KWOKNodeClass", "KWOKNodeClass", "Other"]);
+    let class = pick(&["TestNodeClass", "TestNodeClass", "Other"]);
     let terminating = pick(&["True", "False"]);
     let object = (labels(), class, pick(&PROVIDER_IDS), deleted(), terminating).prop_map(
         |(labels, class, provider_id, deleted, terminating)| {
             json!({
                 "metadata": {"labels": labels, "deletionTimestamp": deleted},
                 "spec": {"requirements": [], "nodeClassRef":
-                    {"group": "karpenter.kwok.sh", "kind": class, "name": "default"}},
+                    {"group": "karpenter.test.sh", "kind": class, "name": "default"}},
                 "status": {"providerID": provider_id, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"},
                     "conditions": [{"type": "InstanceTerminating", "status": terminating, "reason": "x",
                         "message": "", "lastTransitionTime": "2025-06-15T00:00:00Z"}]},
@@ -176,7 +181,7 @@ fn object(kind: &str, number: i64, is_odd: bool) -> Value {
         "NodePool" => json!({
             "metadata": {"generation": number},
             "spec": {"weight": number + 1, "template": {"spec": {"requirements": [], "nodeClassRef":
-                {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}},
+                {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"}}}},
             "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "x", "message": "",
                 "lastTransitionTime": "2025-06-15T00:00:00Z"}]},
         }),
@@ -235,7 +240,7 @@ struct MirrorModel {
 impl MirrorModel {
     fn new() -> Self {
         let gates = Gates { capacity_buffer: true, ..Gates::default() };
-        let settings = Settings { gates, ..Settings::kwok(Timestamp::from_second(START).unwrap()) };
+        let settings = Settings { gates, ..test_settings(Timestamp::from_second(START).unwrap()) };
         let now = Arc::new(AtomicI64::new(START));
         let clock = Arc::clone(&now);
         let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, PodTemplate, ReplicationController,
@@ -12,16 +12,16 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceSlice};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
 use karpenter_api::capacity_buffer::CapacityBuffer;
+use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::wire::Pod;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::cloud::CloudProvider;
 use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::options::{Gate, Options};
-use karpenter_operator::watch::{Index, Informer};
-use kube::core::{ApiResource, DynamicObject};
+use karpenter_operator::provider::{NodeClass, NodeClassInformer, ProviderFacts, SharedInformers};
+use karpenter_operator::watch::{Index, Informer, InformerHandle};
 use kube::{Api, Client, Resource};
 
 /// The objects of the cluster, by kind. Kinds of a gate or an option that is off are not watched,
@@ -60,7 +60,7 @@ pub struct Cache {
     /// The same.
     pub device_classes: Informer<DeviceClass>,
     /// Each kind of node class that the provider serves.
-    pub node_classes: Vec<(ApiResource, Informer<DynamicObject>)>,
+    pub node_classes: Vec<NodeClassInformer>,
     /// Pods by `spec.nodeName`.
     pub pods_by_node: Index<Pod>,
     /// Nodes by `spec.providerID`.
@@ -72,22 +72,12 @@ pub struct Cache {
     informers: Vec<InformerHandle>,
 }
 
-/// An informer of any kind.
-#[derive(Clone)]
-struct InformerHandle {
-    kind: &'static str,
-    start: Arc<dyn Fn(&Tasks) + Send + Sync>,
-    is_synced: Arc<dyn Fn() -> bool + Send + Sync>,
-    last_error: Arc<dyn Fn() -> Option<String> + Send + Sync>,
-    failing_since: Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>,
-}
-
 impl Cache {
     /// Creates a cache that is empty until it is [started](Self::start).
     pub fn new(
         client: &Client,
         clock: &Arc<dyn Clock>,
-        cloud: &dyn CloudProvider,
+        provider: &ProviderFacts,
         options: &Options,
     ) -> Self {
         let mut kinds = InformerFactory { client, clock, informers: Vec::new() };
@@ -100,6 +90,9 @@ impl Cache {
         let nodes = kinds.informer("nodes", trim_node);
         let node_claims = kinds.informer("nodeclaims", trim_nothing);
         let volume_attachments = kinds.informer("volumeattachments", trim_nothing);
+        let node_classes: Vec<_> =
+            provider.node_classes.iter().map(|kind| kind.informer(client, clock)).collect();
+        kinds.informers.extend(node_classes.iter().map(NodeClassInformer::handle));
         Self {
             pods_by_node: Index::new(&pods, |pod: &Pod| pod.spec.as_ref()?.node_name.as_deref()),
             nodes_by_provider_id: Index::new(&nodes, |node: &Node| {
@@ -135,40 +128,42 @@ impl Cache {
             resource_claims: kinds.informer_where_served(devices, "resourceclaims"),
             resource_slices: kinds.informer_where_served(devices, "resourceslices"),
             device_classes: kinds.informer_where_served(devices, "deviceclasses"),
-            node_classes: cloud
-                .supported_node_classes()
-                .into_iter()
-                .map(|resource| {
-                    let api = Api::all_with(client.clone(), &resource);
-                    let informer = Informer::shared(api, clock);
-                    kinds.register("nodeclasses", &informer);
-                    (resource, informer)
-                })
-                .collect(),
+            node_classes,
             informers: kinds.informers,
+        }
+    }
+
+    /// Adds informers of the provider, which count for "synced" and "stale" like all others.
+    pub fn add_informers(&mut self, informers: Vec<InformerHandle>) {
+        self.informers.extend(informers);
+    }
+
+    /// Returns the informers that a provider shares with the controllers.
+    pub fn shared_informers(&self) -> SharedInformers {
+        SharedInformers {
+            nodes: self.nodes.clone(),
+            node_claims: self.node_claims.clone(),
+            node_pools: self.node_pools.clone(),
+            node_classes: self.node_classes.clone(),
         }
     }
 
     /// Starts to list and watch all kinds, each in its own task.
     pub fn start(&self, tasks: &Tasks) {
-        self.informers.iter().for_each(|informer| (informer.start)(tasks));
+        self.informers.iter().for_each(|informer| informer.start(tasks));
     }
 
     /// Returns the kinds that have not been listed yet, with the last error. Empty when the cache
     /// has synced.
     pub fn unsynced_kinds(&self) -> Vec<(&'static str, Option<String>)> {
-        let missing = self.informers.iter().filter(|informer| !(informer.is_synced)());
-        missing.map(|informer| (informer.kind, (informer.last_error)())).collect()
+        let missing = self.informers.iter().filter(|informer| !informer.is_synced());
+        missing.map(|informer| (informer.kind(), informer.last_error())).collect()
     }
 
     /// Returns the stale kinds, with the last error. Their lists or watches have failed for long.
     pub fn stale_kinds(&self, now: Timestamp) -> Vec<(&'static str, Option<String>)> {
-        let is_stale = |informer: &&InformerHandle| {
-            let since = (informer.failing_since)().filter(|_| (informer.is_synced)());
-            since.is_some_and(|since| now.duration_since(since) > STALE_AFTER)
-        };
-        let stale = self.informers.iter().filter(is_stale);
-        stale.map(|informer| (informer.kind, (informer.last_error)())).collect()
+        let stale = self.informers.iter().filter(|informer| informer.is_stale(now));
+        stale.map(|informer| (informer.kind(), informer.last_error())).collect()
     }
 
     /// Waits until every kind has been listed once.
@@ -181,20 +176,13 @@ impl Cache {
 
     /// Returns the node class of a reference. None if the provider does not serve its kind, or it
     /// does not exist.
-    pub fn node_class(
-        &self,
-        reference: &karpenter_api::node_class_ref::NodeClassRef,
-    ) -> Option<Arc<DynamicObject>> {
-        let is_kind = |resource: &ApiResource| {
-            resource.group == reference.group && resource.kind == reference.kind
-        };
-        let (_, informer) = self.node_classes.iter().find(|(resource, _)| is_kind(resource))?;
-        informer.get("", &reference.name)
+    pub fn node_class(&self, reference: &NodeClassRef) -> Option<NodeClass> {
+        let mut informers = self.node_classes.iter();
+        let informer = informers.find(|informer| informer.kind().is_kind_of(reference))?;
+        informer.get(&reference.name)
     }
 }
 
-/// How long a list or watch may fail before its kind counts as stale.
-const STALE_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// How often to check whether all kinds have been listed.
 const SYNC_POLL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
@@ -244,19 +232,7 @@ impl InformerFactory<'_> {
         kind: &'static str,
         informer: &Informer<K>,
     ) {
-        let [starts, synced, errors, failing] = [(); 4].map(|()| informer.clone());
-        self.informers.push(InformerHandle {
-            kind,
-            start: Arc::new(move |tasks| {
-                let informer = starts.clone();
-                tasks.spawn(kind, async move {
-                    informer.run().await;
-                });
-            }),
-            is_synced: Arc::new(move || synced.is_synced()),
-            last_error: Arc::new(move || errors.last_error()),
-            failing_since: Arc::new(move || failing.failing_since()),
-        });
+        self.informers.push(InformerHandle::new(kind, informer));
     }
 }
 
@@ -279,11 +255,5 @@ fn trim_node(node: &mut Node) {
         status.images = None;
         status.volumes_attached = None;
         status.volumes_in_use = None;
-    }
-}
-
-impl std::fmt::Debug for InformerHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("InformerHandle").field(&self.kind).finish()
     }
 }

@@ -3,19 +3,24 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::cost::CostTracker;
 use karpenter_cluster::mirror::Mirror;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::cloud::{CloudProvider, OverlayDecorator, OverlayStore};
+use karpenter_operator::cloud::{
+    BoxError, CloudProvider, MetricsDecorator, OverlayDecorator, OverlayStore, RepairPolicy,
+};
 use karpenter_operator::compute::Executor;
 use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::scaled_workers;
+use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::metrics::Metrics;
 use karpenter_operator::options::{Gate, Options};
+use karpenter_operator::provider::{
+    ConfiguredProvider, ProviderEnvironment, ProviderFacts, ProviderWork,
+};
 use karpenter_operator::rng::SeededRng;
 use kube::{Client, Resource};
 
@@ -30,6 +35,10 @@ pub struct Context {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<SeededRng>,
+    /// The facts about the provider.
+    pub provider: Arc<ProviderFacts>,
+    /// The provider's actions for unhealthy nodes.
+    pub repair_policies: Arc<[RepairPolicy]>,
     /// With its decorators: metered, and overlaid where the gate is on.
     pub cloud: Arc<dyn CloudProvider>,
     /// The evaluated NodeOverlays, with the gate NodeOverlay.
@@ -64,8 +73,8 @@ pub struct Dependencies {
     pub client: Client,
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<SeededRng>,
-    /// Without overlays, which the context adds.
-    pub cloud: Arc<dyn CloudProvider>,
+    pub provider: Arc<ProviderFacts>,
+    pub repair_policies: Arc<[RepairPolicy]>,
     pub options: Arc<Options>,
     pub metrics: Arc<Metrics>,
     pub events: EventRecorder,
@@ -73,23 +82,59 @@ pub struct Dependencies {
 }
 
 impl Context {
-    /// Creates the context of a process, with an empty cache.
-    pub fn new(dependencies: Dependencies) -> Self {
-        let Dependencies { client, clock, rng, cloud, options, metrics, events, .. } = dependencies;
-        let cache = Cache::new(&client, &clock, cloud.as_ref(), &options);
-        let settings = state::settings(cloud.as_ref(), &options);
+    /// Creates the context of a process with an empty cache. The cloud has no overlays yet.
+    pub fn new(dependencies: Dependencies, cloud: Arc<dyn CloudProvider>) -> Self {
+        let (cache, store) = (dependencies.empty_cache(), dependencies.overlay_store());
+        Self::assemble(dependencies, cloud, cache, store)
+    }
+
+    /// Builds the provider, and the context of a process around it. The provider gets a Kubernetes
+    /// client of its own.
+    pub async fn build(
+        dependencies: Dependencies,
+        provider: Box<dyn ConfiguredProvider>,
+        provider_client: Client,
+        tasks: &Tasks,
+    ) -> Result<(Self, ProviderWork), BoxError> {
+        let (mut cache, store) = (dependencies.empty_cache(), dependencies.overlay_store());
+        let environment = ProviderEnvironment {
+            client: provider_client,
+            informers: cache.shared_informers(),
+            events: dependencies.events.clone(),
+            registry: dependencies.metrics.registry().clone(),
+            options: Arc::clone(&dependencies.options),
+            clock: Arc::clone(&dependencies.clock),
+            rng: Arc::clone(&dependencies.rng),
+            tasks: tasks.clone(),
+            overlays: store.clone(),
+        };
+        let built = provider.build(environment).await?;
+        cache.add_informers(built.informers);
+        let (metrics, clock) = (dependencies.metrics.as_ref(), &dependencies.clock);
+        let metered = MetricsDecorator::new(built.cloud, metrics.clone(), Arc::clone(clock));
+        let context = Self::assemble(dependencies, Arc::new(metered), cache, store);
+        Ok((context, built.work))
+    }
+
+    fn assemble(
+        dependencies: Dependencies,
+        cloud: Arc<dyn CloudProvider>,
+        cache: Cache,
+        store: Option<Arc<OverlayStore>>,
+    ) -> Self {
+        let Dependencies { client, clock, rng, provider, options, metrics, events, .. } =
+            dependencies;
+        let settings = state::settings(&provider, &options);
         let time = Arc::clone(&clock);
         let mirror = Arc::new(Mirror::new(settings, move || time.now()));
         let batcher = Batcher::new(&clock, options.batch_idle_duration, options.batch_max_duration);
-        let overlays = options
-            .feature_gates
-            .is_enabled(Gate::NodeOverlay)
-            .then(|| Overlays { store: Arc::new(OverlayStore::new()), cloud: Arc::clone(&cloud) });
-        let store = overlays.as_ref().map(|overlays| Arc::clone(&overlays.store));
+        let overlays = store.clone().map(|store| Overlays { store, cloud: Arc::clone(&cloud) });
         Self {
             client,
             clock,
             rng,
+            provider,
+            repair_policies: dependencies.repair_policies,
             cloud: Arc::new(OverlayDecorator::new(cloud, store)),
             overlays,
             options,
@@ -125,16 +170,12 @@ impl Context {
     pub fn manages_node(&self, node: &impl Resource) -> bool {
         let labels = node.meta().labels.as_ref();
         labels.is_some_and(|labels| {
-            let mut served = self.cache.node_classes.iter();
-            served.any(|(class, _)| {
-                labels.contains_key(&labels::node_class(&class.group, &class.kind))
-            })
+            self.provider.node_classes.iter().any(|class| labels.contains_key(&class.label))
         })
     }
 
     fn serves(&self, class: &NodeClassRef) -> bool {
-        let mut served = self.cache.node_classes.iter();
-        served.any(|(served, _)| served.group == class.group && served.kind == class.kind)
+        self.provider.serves(class)
     }
 
     /// Returns the number of workers for the CPU of the process.
@@ -143,9 +184,20 @@ impl Context {
     }
 }
 
+impl Dependencies {
+    fn empty_cache(&self) -> Cache {
+        Cache::new(&self.client, &self.clock, &self.provider, &self.options)
+    }
+
+    /// Returns a store for evaluated NodeOverlays, with the gate NodeOverlay.
+    fn overlay_store(&self) -> Option<Arc<OverlayStore>> {
+        self.options.is_enabled(Gate::NodeOverlay).then(|| Arc::new(OverlayStore::new()))
+    }
+}
+
 impl fmt::Debug for Dependencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dependencies").field("cloud", &self.cloud).finish_non_exhaustive()
+        f.debug_struct("Dependencies").field("provider", &self.provider).finish_non_exhaustive()
     }
 }
 

@@ -53,6 +53,7 @@ mod tests {
             "operatorpkg.nodeclaim.status",
             "operatorpkg.nodepool.status",
             "operatorpkg.node.status",
+            "operatorpkg.testnodeclass.status",
         ];
         assert_eq!(names(options.clone()).await, most);
         options.feature_gates = FeatureGates::default().with_gate(Gate::CapacityBuffer, true);

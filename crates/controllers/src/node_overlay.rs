@@ -11,7 +11,6 @@ use karpenter_api::conditions;
 use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::reasons::{self, messages};
-use karpenter_api::validation::Provider;
 use karpenter_cluster::ingest::node_overlay;
 use karpenter_core::catalog::Catalog;
 use karpenter_core::overlay::{Evaluation, OverlayStatus, evaluate};
@@ -22,13 +21,14 @@ use karpenter_operator::compute::run;
 use karpenter_operator::harness::{
     Controller, Outcome, RateLimit, Reconcile, ReconcileError, ReconcileResult,
 };
+use karpenter_operator::provider::NodeClass;
 use karpenter_operator::watch::{Change, ObjectKey};
 use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
 use kube::{Api, Resource, ResourceExt as _};
 
+use crate::Context;
 use crate::context::Overlays;
 use crate::provisioner::decision;
-use crate::{Context, state};
 
 #[cfg(test)]
 mod tests;
@@ -39,19 +39,15 @@ const REQUEUE_INTERVAL: Duration = Duration::from_hours(6);
 pub(crate) fn all(context: &Context) -> Vec<Controller> {
     let Some(overlays) = &context.overlays else { return Vec::new() };
     let (cache, clock) = (&context.cache, &context.clock);
-    let reconcile = NodeOverlayReconciler {
-        context: context.clone(),
-        overlays: overlays.clone(),
-        provider: state::settings(context.cloud.as_ref(), &context.options).provider,
-    };
+    let reconcile = NodeOverlayReconciler { context: context.clone(), overlays: overlays.clone() };
     let mut controller = Controller::new("nodeoverlay.controller", clock, reconcile)
         .for_kind("karpenter.sh", "NodeOverlay")
         .rate_limit(clock, RateLimit::REASONABLE)
         .singleton()
         .watch_map(&cache.node_overlays, key_if_generation_changed)
         .watch_map(&cache.node_pools, key_if_generation_changed);
-    for (_, classes) in &cache.node_classes {
-        controller = controller.watch_map(classes, key_if_generation_changed);
+    for classes in &cache.node_classes {
+        controller = classes.watch_map(controller, key_if_class_generation_changed);
     }
     vec![controller]
 }
@@ -62,10 +58,14 @@ fn key_if_generation_changed<K: Resource>(change: &Change<K>) -> Option<ObjectKe
     (generation(&change.before) != generation(&change.after)).then(ObjectKey::default)
 }
 
+fn key_if_class_generation_changed(change: &Change<NodeClass>) -> Option<ObjectKey> {
+    let generation = |class: &Option<Arc<NodeClass>>| class.as_ref().map(|c| c.metadata.generation);
+    (generation(&change.before) != generation(&change.after)).then(ObjectKey::default)
+}
+
 struct NodeOverlayReconciler {
     context: Context,
     overlays: Overlays,
-    provider: Provider,
 }
 
 impl Reconcile for NodeOverlayReconciler {
@@ -73,7 +73,8 @@ impl Reconcile for NodeOverlayReconciler {
         let context = &self.context;
         let (pools, catalog, errors) = self.catalog().await;
         let wire = context.cache.node_overlays.all();
-        let read = |wire: &Arc<NodeOverlay>| node_overlay(wire, &self.provider, &catalog.aliases);
+        let read =
+            |wire: &Arc<NodeOverlay>| node_overlay(wire, &context.provider.rules, &catalog.aliases);
         let overlays: Vec<_> = wire.iter().map(read).collect();
         let evaluated: BTreeSet<String> = catalog.pools.keys().cloned().collect();
         let evaluation =

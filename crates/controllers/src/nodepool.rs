@@ -30,13 +30,13 @@ pub(crate) fn all(context: &Context) -> Vec<Controller> {
 
 /// Makes a controller reconcile pools also when their node class changes.
 pub(crate) fn watch_node_classes(mut controller: Controller, context: &Context) -> Controller {
-    for (resource, informer) in &context.cache.node_classes {
-        let (group, kind) = (resource.group.clone(), resource.kind.clone());
+    for classes in &context.cache.node_classes {
+        let kind = classes.kind().clone();
         let pools = context.cache.node_pools.clone();
-        controller = controller.watch_map(informer, move |change| {
+        controller = classes.watch_map(controller, move |change| {
             let of_class = |pool: &NodePool| {
                 let class = &pool.spec.template.spec.node_class_ref;
-                class.group == group && class.kind == kind && class.name == change.key.name
+                kind.is_kind_of(class) && class.name == change.key.name
             };
             let pools = pools.all().into_iter().filter(|pool| of_class(pool));
             pools.map(|pool| ObjectKey::new("", &pool.name_any())).collect::<Vec<_>>()

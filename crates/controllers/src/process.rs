@@ -5,8 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::harness::{ControllerObserver, Harness, Shutdown};
+use karpenter_operator::provider::ProviderWork;
 use tracing::{error, info};
 
 use crate::{Context, all, state};
@@ -26,15 +28,21 @@ pub fn watch(context: &Context, tasks: &Tasks) {
     context.cache.start(tasks);
 }
 
-/// Runs all controllers until the shutdown begins and running reconciles have ended. Watches have
-/// to run, see [`watch`].
+/// Runs all controllers, and those of the provider, until the shutdown begins and running
+/// reconciles have ended. Watches have to run, see [`watch`].
 pub async fn run(
     context: &Context,
+    provider: ProviderWork,
     observer: Arc<dyn ControllerObserver>,
     shutdown: &Shutdown,
     tasks: &Tasks,
 ) {
     if !wait_for_cache_sync(context, shutdown).await {
+        return;
+    }
+    if let Some(on_elected) = provider.on_elected
+        && let Either::Right(_) = select(on_elected, pin!(shutdown.wait())).await
+    {
         return;
     }
     let harness = Harness {
@@ -43,7 +51,8 @@ pub async fn run(
         observer,
         shutdown: shutdown.clone(),
     };
-    let controllers = all(context);
+    let mut controllers = all(context);
+    controllers.extend(provider.controllers);
     info!(controllers = controllers.len(), "starting controllers");
     let mut running = Vec::new();
     for controller in controllers {
@@ -64,7 +73,6 @@ pub async fn run(
 /// Waits until the cache has synced, and logs unsynced kinds. Returns false if the shutdown begins
 /// before.
 async fn wait_for_cache_sync(context: &Context, shutdown: &Shutdown) -> bool {
-    use futures_util::future::{Either, select};
     let remind = async {
         loop {
             context.clock.sleep(SYNC_LOG_INTERVAL).await;

@@ -17,7 +17,7 @@ mod sync;
 
 pub(crate) use devices::evaluate_device_selectors;
 pub(crate) use feed::subscribe_mirror;
-pub(crate) use settings::{provider, settings};
+pub(crate) use settings::settings;
 pub use sync::ready;
 
 /// All of them.

@@ -1,4 +1,5 @@
-//! A process of the product in a test: the embedded API, a cloud in memory, and virtual time.
+//! A process of the product in a test: the embedded API, the provider `x` in memory, and virtual
+//! time.
 //!
 //! Use it in tests with `#[tokio::test(start_paused = true)]`: whenever the test sleeps, everything
 //! that can happen does before time moves on.
@@ -18,8 +19,9 @@ use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::harness::{Controller, Harness, NoopObserver, ReconcileResult, Shutdown};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
+use karpenter_operator::provider::{ConfiguredProvider as _, Provider as _};
 use karpenter_operator::rng::SeededRng;
-use karpenter_operator::testing::FakeCloud;
+use karpenter_operator::testing::{FakeCloud, XProvider, test_node_class_crd};
 use karpenter_operator::watch::ObjectKey;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
@@ -60,22 +62,28 @@ impl Bench {
         let client = Client::new(server.service(), "default");
         let cloud = Arc::new(FakeCloud::new());
         let (events, published) = EventRecorder::in_memory(clock.clone());
-        let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(cloud.as_ref()));
-        let context = Context::new(Dependencies {
-            client,
+        let x = XProvider::new(&cloud);
+        let config = MetricsConfig::for_provider(&x.facts(), &x.labels());
+        let metrics = Metrics::new(clock.clone(), &config);
+        let dependencies = Dependencies {
+            client: client.clone(),
             clock,
             rng: Arc::new(SeededRng::new(1)),
-            cloud: cloud.clone(),
+            provider: Arc::new(x.facts()),
+            repair_policies: x.repair_policies().into(),
             options: Arc::new(options),
             metrics: Arc::new(metrics),
             events,
             executor: Arc::new(Inline),
-        });
-        let bench = Self { context, cloud, published, tasks: Tasks::new() };
-        for crd in crds(CrdSet::Kwok) {
+        };
+        let tasks = Tasks::new();
+        let built = Context::build(dependencies, Box::new(x), client, &tasks).await;
+        let (context, _) = built.expect("the provider x needs nothing");
+        let bench = Self { context, cloud, published, tasks };
+        for crd in crds(CrdSet::Core) {
             bench.create(crd).await;
         }
-        bench.create(node_class_crd()).await;
+        bench.create(test_node_class_crd()).await;
         process::watch(&bench.context, &bench.tasks);
         bench.context.cache.wait_for_sync(&bench.context.clock).await;
         bench
@@ -189,33 +197,4 @@ impl Bench {
         };
         (api, text(&manifest["metadata"]["name"]))
     }
-}
-
-/// The kind of node class that [`FakeCloud`] serves.
-fn node_class_crd() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "testnodeclasses.karpenter.test.sh"},
-        "spec": {
-            "group": "karpenter.test.sh",
-            "scope": "Cluster",
-            "names": {
-                "kind": "TestNodeClass",
-                "listKind": "TestNodeClassList",
-                "plural": "testnodeclasses",
-                "singular": "testnodeclass",
-            },
-            "versions": [{
-                "name": "v1alpha1",
-                "served": true,
-                "storage": true,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {
-                    "type": "object",
-                    "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    })
 }

@@ -13,8 +13,6 @@ use rustix::fs::{Mode, OFlags};
 
 /// The largest scenario. The parser accepts 250,000 values, which are a few MB.
 pub(crate) const SCENARIO_BYTES_MAX: u64 = 16 << 20;
-/// The largest file of instance types: a real cloud has a few MB.
-pub(crate) const INSTANCE_TYPES_BYTES_MAX: u64 = 16 << 20;
 /// The largest kubeconfig. A cluster takes some 5 KB.
 pub(crate) const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;
 

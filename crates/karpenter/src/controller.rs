@@ -12,12 +12,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::future::{Either, select};
 use karpenter_controllers::{Context, Dependencies, process};
-use karpenter_core::catalog::InstanceType;
-use karpenter_kwok::catalog;
-use karpenter_kwok::provider::KwokProvider;
 use karpenter_operator::client::{self, ClientConfig, RequestLimit, RequestObserver};
 use karpenter_operator::clock::{Clock, SystemClock};
-use karpenter_operator::cloud::{CloudProvider, MetricsDecorator, check_repair_policies};
+use karpenter_operator::cloud::check_repair_policies;
 use karpenter_operator::compute::Blocking;
 use karpenter_operator::events::EventRecorder;
 use karpenter_operator::harness::Shutdown;
@@ -26,13 +23,16 @@ use karpenter_operator::health::{HealthChecks, Routes, Server, ServerThread};
 use karpenter_operator::leader_election::{LeaderElectionConfig, LeaderElector};
 use karpenter_operator::metrics::labels::{BuildInfo, Name};
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
-use karpenter_operator::options::{FeatureGates, IgnoredVariable, Options};
+use karpenter_operator::options::{FeatureGates, IgnoredVariable, Options, ResolvedOptions};
+use karpenter_operator::provider::{
+    ConfiguredProvider, GivenOptions, Provider, ProviderFacts, ProviderWork,
+};
 use karpenter_operator::rng::{SeededRng, unpredictable_seed};
 use karpenter_operator::telemetry::{self, LogConfig};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 
-use crate::bounded_file::{self, INSTANCE_TYPES_BYTES_MAX};
+use crate::bounded_file;
 use crate::commands::Failure;
 use crate::diagnostic::Diagnostic;
 use crate::wakeup_limiter::{BUSY_PAUSE, WakeupLimiter};
@@ -44,16 +44,21 @@ const SHUTDOWN_GRACE_PERIOD: Duration = Duration::from_secs(30);
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Runs until a signal, or until the lease is lost; false then.
-pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool, Failure> {
+pub(crate) fn run(
+    provider: &dyn Provider,
+    options: Options,
+    resolved: &ResolvedOptions,
+) -> Result<bool, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     check_options(&options)?;
-    let types = load_instance_types(&options)?;
+    let given = GivenOptions { options: &options, resolved, read_file: &bounded_file::read };
+    let configured = provider.configure(&given).map_err(|error| usage_error(error.to_string()))?;
     telemetry::install(&LogConfig::new(&options, None), clock.clone())
         .map_err(|error| usage_error(error.to_string()))?;
     let seed = unpredictable_seed();
     info!(version = env!("CARGO_PKG_VERSION"), seed, "starting");
     // First of all, as a variable that was ignored may be what the next check misses.
-    warn_about_ignored_options(&options, ignored);
+    warn_about_ignored_options(&options, &resolved.ignored_variables);
     log_default_spread(&options);
     check_lease(&options, Path::new(NAMESPACE_FILE).exists())?;
     // One thread for all async work: watches and controllers that wake each other on two threads
@@ -78,7 +83,7 @@ pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool,
     config.apply_debug_overrides();
     Ok(runtime.block_on(run_with_config(
         options,
-        types,
+        (provider.facts(), configured),
         config,
         clock,
         Arc::new(SeededRng::new(seed)),
@@ -87,7 +92,7 @@ pub(crate) fn run(options: Options, ignored: &[IgnoredVariable]) -> Result<bool,
 
 async fn run_with_config(
     options: Options,
-    types: Vec<Arc<InstanceType>>,
+    (provider, configured): (ProviderFacts, Box<dyn ConfiguredProvider>),
     config: kube::Config,
     clock: Arc<dyn Clock>,
     rng: Arc<SeededRng>,
@@ -103,32 +108,37 @@ async fn run_with_config(
     )?;
     let limit = request_limit(&options);
     let provider_client = connect_client(&config, limit, &agent, &clock, Arc::new(|_| {}))?;
-    let provider: Arc<dyn CloudProvider> =
-        Arc::new(KwokProvider::new(provider_client, clock.clone(), &rng, tasks.clone(), types));
-    check_repair_policies(&options, &provider.repair_policies())?;
-    let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(provider.as_ref()));
+    let repair_policies = configured.repair_policies();
+    check_repair_policies(&options, &repair_policies)?;
+    let labels = configured.labels();
+    let metrics = Metrics::new(clock.clone(), &MetricsConfig::for_provider(&provider, &labels));
     let host = config.cluster_url.authority().map_or("", |authority| authority.as_str());
     let client = connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
     // Its own limit, as upstream's has: the events of thousands of pods must not hold up nodes.
     let events_client =
         connect_client(&config, limit, &agent, &clock, metrics.request_observer(host))?;
-    let metered = Arc::new(MetricsDecorator::new(provider, metrics.clone(), clock.clone()));
-    let context = Context::new(Dependencies {
+    let name = provider.name;
+    let dependencies = Dependencies {
         client,
         clock: clock.clone(),
         rng: rng.clone(),
-        cloud: metered,
+        provider: Arc::new(provider),
+        repair_policies: repair_policies.into(),
         options: Arc::new(options.clone()),
         metrics: Arc::new(metrics.clone()),
         events: EventRecorder::start(events_client, clock.clone(), &tasks),
         executor: Arc::new(Blocking),
-    });
+    };
+    let built = Context::build(dependencies, configured, provider_client, &tasks).await;
+    let (context, work) = built
+        .map_err(anyhow::Error::from_boxed)
+        .with_context(|| format!("cannot start the provider {name}"))?;
     record_build_info(&metrics);
     let _probes = serve_probes_and_metrics(&context, &options, &metrics, &tasks).await?;
 
     let shutdown = Shutdown::new();
     let ended =
-        run_as_leader(&context, &options, &config, lease_client, &metrics, &shutdown, &tasks).await;
+        run_as_leader(&context, work, &config, lease_client, &metrics, &shutdown, &tasks).await;
     tasks.stop().await;
     ended
 }
@@ -161,20 +171,21 @@ fn log_default_spread(options: &Options) {
 /// Acquires the lease and runs the controllers. Returns false if the lease was lost.
 async fn run_as_leader(
     context: &Context,
-    options: &Options,
+    work: ProviderWork,
     config: &kube::Config,
     client: kube::Client,
     metrics: &Metrics,
     shutdown: &Shutdown,
     tasks: &Tasks,
 ) -> anyhow::Result<bool> {
+    let options = &context.options;
     let stop = stop_signal()?;
     let mut stop = std::pin::pin!(stop);
     let observer = Arc::new(metrics.clone());
     // A standby fills its caches, too: it is ready and takes over at once.
     process::watch(context, tasks);
     if options.disable_leader_election {
-        run_controllers(context, observer, shutdown, tasks, stop).await;
+        run_controllers(context, work, observer, shutdown, tasks, stop).await;
         return Ok(true);
     }
     let name = options.leader_election_name.clone();
@@ -197,7 +208,7 @@ async fn run_as_leader(
     status.set(&Name { name: &name }, 1.0);
     let is_lost = {
         let held = std::pin::pin!(leader.renew_until_lost());
-        let work = std::pin::pin!(run_controllers(context, observer, shutdown, tasks, stop));
+        let work = std::pin::pin!(run_controllers(context, work, observer, shutdown, tasks, stop));
         matches!(select(held, work).await, Either::Left(_))
     };
     status.set(&Name { name: &name }, 0.0);
@@ -214,12 +225,13 @@ async fn run_as_leader(
 /// Runs the controllers until the signal, then waits for them, within a limit.
 async fn run_controllers(
     context: &Context,
+    work: ProviderWork,
     observer: Arc<Metrics>,
     shutdown: &Shutdown,
     tasks: &Tasks,
     stop: impl Future<Output = ()>,
 ) {
-    let running = std::pin::pin!(process::run(context, observer, shutdown, tasks));
+    let running = std::pin::pin!(process::run(context, work, observer, shutdown, tasks));
     let end = async {
         stop.await;
         info!("shutting down");
@@ -298,24 +310,6 @@ fn request_limit(options: &Options) -> Option<RequestLimit> {
         per_second: options.kube_client_qps as f64,
         burst: options.kube_client_burst.max(1) as f64,
     })
-}
-
-fn load_instance_types(options: &Options) -> Result<Vec<Arc<InstanceType>>, Failure> {
-    let path = &options.instance_types_file_path;
-    if path.is_empty() {
-        return Ok(catalog::built_in());
-    }
-    let wrong =
-        |problem: String| usage_error(format!("--instance-types-file-path {path}: {problem}"));
-    let bytes = bounded_file::read(Path::new(path), INSTANCE_TYPES_BYTES_MAX)
-        .map_err(|error| wrong(error.to_string()))?;
-    let types = catalog::from_file(&bytes).map_err(|error| wrong(error.to_string()))?;
-    if types.is_empty() {
-        return Err(wrong(
-            "it has no instance types, so that nothing could be launched".to_owned(),
-        ));
-    }
-    Ok(types)
 }
 
 /// Checks the options that depend on each other.

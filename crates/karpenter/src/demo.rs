@@ -123,7 +123,7 @@ async fn run_demo(
     let start = cluster_start_time(scenario, settings.speed, crate::clock::now());
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
     let product = controllers(settings.options.clone());
-    let mut world = World::new(clock.clone(), settings.seed).with_product(product);
+    let mut world = karpenter_sim::kwok::world(clock.clone(), settings.seed).with_product(product);
     world.begin().await.map_err(anyhow::Error::from)?;
     play::load(&world, scenario).await.map_err(|error| play_error_diagnostic(source, &error))?;
     // What it took to get here is not part of the scenario.

@@ -15,6 +15,7 @@ mod kubeconfig;
 mod manifest;
 mod options;
 mod plan;
+mod providers;
 mod wakeup_limiter;
 
 use std::process::ExitCode;

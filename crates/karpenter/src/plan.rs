@@ -13,6 +13,7 @@ mod grid;
 mod hints;
 mod ingest_remark;
 pub(crate) mod input_warnings;
+mod instance_types;
 pub(crate) mod live;
 pub(crate) mod progress;
 pub(crate) mod provider;

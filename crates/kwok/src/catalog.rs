@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use karpenter_api::labels::{self, kwok};
 use karpenter_api::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
-use karpenter_api::validation::Provider;
+use karpenter_api::validation::ProviderRules;
 use karpenter_core::catalog::{Catalog, InstanceType, InstanceTypes, Offering};
 use karpenter_core::requirement::{Aliases, Requirement, Requirements};
 use karpenter_core::resources::{Notation, Quantity, Resources};
 use karpenter_core::scheduling::dra::DynamicResources;
+use karpenter_operator::cloud::ProviderLabels;
 
 mod file;
 mod problem;
@@ -93,20 +94,25 @@ fn built_in_type(cpu: u32, family: &str, gib_per_cpu: u32, os: &str, arch: &str)
     description.into_instance_type()
 }
 
-/// The types as what every one of the pools can launch, and the labels that they bring.
+/// Returns the catalog in which every one of the pools can launch these types.
 pub fn catalog<N: Into<String>>(
     types: impl IntoIterator<Item = Arc<InstanceType>>,
     pools: impl IntoIterator<Item = N>,
 ) -> Catalog {
-    let provider = Provider::kwok();
     let types: InstanceTypes = types.into_iter().collect();
+    let pools = pools.into_iter().map(|pool| (pool.into(), types.clone())).collect();
+    let ProviderLabels { well_known, reservation_id_label, aliases } = provider_labels(&types);
+    Catalog { pools, well_known, reservation_id_label, aliases }
+}
+
+/// Returns the labels of these types.
+pub fn provider_labels(types: &[Arc<InstanceType>]) -> ProviderLabels {
     let mut well_known: BTreeSet<String> =
-        provider.well_known_labels().map(str::to_owned).collect();
+        ProviderRules::kwok().well_known_labels().map(str::to_owned).collect();
     let offerings = types.iter().flat_map(|instance_type| &*instance_type.offerings);
     well_known.extend(offerings.flat_map(|offering| offering.requirements.keys()).map(Into::into));
     let is_reserved = well_known.contains(RESERVATION_ID);
-    Catalog {
-        pools: pools.into_iter().map(|pool| (pool.into(), types.clone())).collect(),
+    ProviderLabels {
         well_known: Arc::new(well_known),
         // Upstream's KWOK names no such label, so its reservations have no identity. A file that
         // gives them one gets what other providers have.
@@ -116,7 +122,7 @@ pub fn catalog<N: Into<String>>(
 }
 
 fn aliases() -> Aliases {
-    Provider::kwok()
+    ProviderRules::kwok()
         .aliases()
         .fold(Aliases::default(), |aliases, (old, key)| aliases.with_key(old, key))
 }

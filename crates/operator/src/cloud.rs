@@ -15,7 +15,6 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
 use karpenter_core::requirement::Aliases;
-use kube::core::ApiResource;
 
 mod decorator;
 mod error;
@@ -81,14 +80,8 @@ pub trait CloudProvider: Debug + Send + Sync {
         operation_id: &'a str,
     ) -> CloudFuture<'a, ()>;
 
-    /// What to do about unhealthy nodes; the same list always.
-    fn repair_policies(&self) -> Vec<RepairPolicy>;
-
     /// The provider's name in metrics.
     fn name(&self) -> &'static str;
-
-    /// The kinds of node classes that it serves, the default one first.
-    fn supported_node_classes(&self) -> Vec<ApiResource>;
 
     /// Returns the labels that the provider defines, with their rules.
     fn provider_labels(&self) -> ProviderLabels;

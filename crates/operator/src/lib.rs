@@ -14,6 +14,7 @@ pub mod health;
 pub mod leader_election;
 pub mod metrics;
 pub mod options;
+pub mod provider;
 pub mod rng;
 pub mod telemetry;
 #[cfg(feature = "testing")]

@@ -4,12 +4,13 @@
 //! under another name. Series of objects go through a [`Store`], which removes the stale ones.
 //! Recording is cheap and takes no part in decisions. [`definitions`] has every metric of core.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::cloud::CloudProvider;
+use crate::cloud::ProviderLabels;
+use crate::provider::ProviderFacts;
 
 pub mod conditions;
 pub mod definitions;
@@ -52,7 +53,8 @@ pub struct Metrics {
     pub node_status: ConditionMetrics,
     /// Status conditions of CapacityBuffers.
     pub capacitybuffer_status: ConditionMetrics,
-    deprecated: DeprecatedConditionMetrics,
+    /// Status conditions of node classes, by kind.
+    node_class_status: BTreeMap<&'static str, ConditionMetrics>,
     controllers: harness::AllControllerWork,
     scheduling_runs: scheduling_runs::SchedulingRuns,
 }
@@ -64,17 +66,19 @@ pub struct MetricsConfig {
     pub well_known: BTreeSet<String>,
     /// Labels that name the node class of an object.
     pub node_class_labels: Vec<String>,
+    /// Group and kind of node classes whose conditions are metrics.
+    pub node_class_kinds: Vec<(&'static str, &'static str)>,
 }
 
 impl MetricsConfig {
-    /// Returns the configuration for a cloud provider.
-    pub fn for_provider(cloud: &dyn CloudProvider) -> Self {
-        let label = |class: kube::core::ApiResource| {
-            format!("{}/{}", class.group, class.kind.to_lowercase())
-        };
+    /// Returns the configuration for a provider with these labels.
+    pub fn for_provider(provider: &ProviderFacts, labels: &ProviderLabels) -> Self {
+        let classes = &provider.node_classes;
+        let reported = classes.iter().filter(|class| class.report.is_some());
         Self {
-            well_known: cloud.provider_labels().well_known.iter().cloned().collect(),
-            node_class_labels: cloud.supported_node_classes().into_iter().map(label).collect(),
+            well_known: labels.well_known.as_ref().clone(),
+            node_class_labels: classes.iter().map(|class| class.label.clone()).collect(),
+            node_class_kinds: reported.map(|class| (class.group, class.kind)).collect(),
         }
     }
 }
@@ -111,8 +115,12 @@ impl Metrics {
                 kind("autoscaling.x-k8s.io", "CapacityBuffer", &[]),
                 Some(&deprecated),
             ),
+            node_class_status: config
+                .node_class_kinds
+                .iter()
+                .map(|&(group, of)| (of, status(kind(group, of, &[]), Some(&deprecated))))
+                .collect(),
             core,
-            deprecated,
             controllers: work,
             scheduling_runs: solves,
             registry,
@@ -124,9 +132,9 @@ impl Metrics {
         &self.registry
     }
 
-    /// Returns condition metrics for another kind, such as a node class.
-    pub fn condition_metrics_for(&self, labels: KindLabels) -> ConditionMetrics {
-        ConditionMetrics::new(&self.registry, labels, Some(&self.deprecated))
+    /// Returns the condition metrics of a kind of node class, if it has them.
+    pub fn node_class_status(&self, kind: &str) -> Option<&ConditionMetrics> {
+        self.node_class_status.get(kind)
     }
 }
 
@@ -138,15 +146,16 @@ impl Deref for Metrics {
     }
 }
 
-/// The reference page, as Markdown, for a provider.
-pub fn reference(registry: &Registry) -> String {
+/// Returns the reference page, as Markdown, with the metrics of a provider.
+pub fn reference(registry: &Registry, provider: &str) -> String {
     use std::fmt::Write as _;
-    let mut text = "# Metrics\n\n\
+    let mut text = format!(
+        "# Metrics\n\n\
          <!-- Written by `cargo xtask codegen` from crates/operator/src/metrics. -->\n\n\
-         Labels of Nodes are those of the KWOK provider; other providers add their own.\n\n\
+         Labels of Nodes are those of the {provider} provider; other providers add their own.\n\n\
          | Metric | Type | Stage | Labels | Meaning |\n\
          |---|---|---|---|---|\n"
-        .to_owned();
+    );
     for Family { name, metric_type, stage, labels, help, .. } in registry.families() {
         let (metric_type, stage, labels) = (metric_type.name(), stage.name(), labels.join(", "));
         let _ = writeln!(text, "| `{name}` | {metric_type} | {stage} | {labels} | {help} |");

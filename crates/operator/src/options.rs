@@ -25,7 +25,7 @@ pub use flags::{
 };
 pub use gates::{FeatureGates, GATES, Gate, GateEntry};
 pub use scheduler_config::is_path_like;
-pub use table::definitions;
+pub use table::{definitions, definitions_with};
 
 /// The value of `--cpu-requests` if the given one is not positive.
 const DEFAULT_CPU_MILLIS: i64 = 1000;
@@ -82,8 +82,6 @@ pub struct Options {
     pub unknown_feature_gates: Vec<String>,
     /// Default spread constraints of kube-scheduler.
     pub default_spread: Vec<SpreadConstraint>,
-    /// KWOK's file of instance types; empty for the built-in ones.
-    pub instance_types_file_path: String,
     /// How widely consolidation of several nodes searches.
     pub consolidation_search: ConsolidationSearch,
 }
@@ -195,7 +193,6 @@ impl Options {
                 .map(str::to_owned)
                 .collect(),
             default_spread: spread.map_err(|problem| invalid("scheduler-config", problem))?,
-            instance_types_file_path: resolved.text("instance-types-file-path").to_owned(),
             consolidation_search: match resolved.text("consolidation-search") {
                 "deep" => ConsolidationSearch::Deep,
                 "upstream" => ConsolidationSearch::Upstream,
@@ -243,8 +240,8 @@ pub fn help(definitions: &[OptionDefinition]) -> String {
     text
 }
 
-/// The reference page, as Markdown.
-pub fn reference() -> String {
+/// Returns the reference page of these options, as Markdown.
+pub fn reference(definitions: &[OptionDefinition]) -> String {
     let mut text = "# Options of the controller\n\n\
          <!-- Written by `cargo xtask codegen` from crates/operator/src/options. -->\n\n\
          A flag wins over the environment variable, the variable over the default. Flags are read \
@@ -253,9 +250,9 @@ pub fn reference() -> String {
          | Flag | Variable | Default | Allowed | Meaning |\n\
          |---|---|---|---|---|\n"
         .to_owned();
-    for OptionDefinition { flag, env, default, kind, help } in definitions() {
+    for OptionDefinition { flag, env, default, kind, help } in definitions {
         // Gates have a table of their own.
-        let default = match (flag, default.is_empty()) {
+        let default = match (*flag, default.is_empty()) {
             ("feature-gates", _) => "see below".to_owned(),
             (_, true) => String::new(),
             (_, false) => format!("`{default}`"),

@@ -58,11 +58,13 @@ use tracing::error;
 use crate::client::error_chain;
 use crate::clock::Clock;
 
+mod handle;
 mod index;
 mod subscription;
 #[cfg(test)]
 mod tests;
 
+pub use handle::InformerHandle;
 pub use index::Index;
 use subscription::Subscribers;
 pub use subscription::{Subscription, WeakInformer};

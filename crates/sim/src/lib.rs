@@ -7,6 +7,7 @@ pub mod check;
 pub mod cloud;
 pub mod faults;
 pub mod kubelet;
+pub mod kwok;
 pub mod objects;
 pub mod scenario;
 pub mod scheduler;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Scenario ─▶ World ─┬─ api        karpenter_apiserver::Api
-//!                    ├─ cloud      a CloudProvider (KWOK), with the faults of sim::cloud
+//!                    ├─ cloud      the CloudProvider of the caller, with the faults of sim::cloud
 //!                    ├─ actors     scheduler, kubelets, workloads: each with a client of its own
 //!                    ├─ faults     the faults of the product's API client and cloud
 //!                    └─ product    karpenter_controllers::all()
@@ -18,6 +18,7 @@ mod controllers;
 mod detached;
 mod environment;
 mod product;
+mod provider;
 #[cfg(test)]
 mod tests;
 
@@ -25,23 +26,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use karpenter_api::crds::{CrdSet, crds};
 use karpenter_apiserver::Api;
-use karpenter_kwok::catalog;
-use karpenter_kwok::provider::KwokProvider;
 use karpenter_operator::clock::Clock;
-use karpenter_operator::cloud::CloudProvider;
+use karpenter_operator::cloud::{CloudProvider, RepairPolicy};
 use karpenter_operator::harness::tasks::Tasks;
 use karpenter_operator::options::Options;
+use karpenter_operator::provider::ProviderFacts;
 use karpenter_operator::rng::SeededRng;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tower::Layer as _;
 
 pub use self::controllers::controllers;
 use self::detached::DetachedCloud;
 use self::environment::SimulatedEnvironment;
 pub use self::product::{Product, ProductStarter};
+pub use self::provider::{BuildCloud, CloudEnvironment, WorldProvider};
 use crate::cloud::FaultyCloud;
 use crate::faults::{ApiFaultLayer, Faults};
 use crate::kubelet::Pace;
@@ -55,6 +55,12 @@ pub struct World {
     pub api: Api,
     pub clock: Arc<dyn Clock>,
     pub rng: Arc<SeededRng>,
+    /// The facts about the provider.
+    pub provider: Arc<ProviderFacts>,
+    /// The provider's actions for unhealthy nodes.
+    pub repair_policies: Arc<[RepairPolicy]>,
+    /// CRDs and node classes, in the order in which the world creates them.
+    provider_objects: Arc<[Value]>,
     /// As the product sees it.
     pub cloud: Arc<dyn CloudProvider>,
     /// The same cloud, directly: to lose instances and to read the real ones.
@@ -79,23 +85,24 @@ impl std::fmt::Debug for World {
 }
 
 impl World {
-    /// A world that begins now, on this clock. Nothing happens before [`World::begin`].
-    pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
+    /// Returns a world of this provider that begins now, on this clock. Nothing happens before
+    /// [`World::begin`].
+    pub fn new(clock: Arc<dyn Clock>, seed: u64, provider: WorldProvider) -> Self {
         let rng = SeededRng::new(seed);
         let environment = SimulatedEnvironment::new(clock.clone(), &rng);
         let api = Api::new(Arc::new(environment));
         let tasks = Tasks::new();
-        let cloud = KwokProvider::new(
-            client_of(&api),
-            clock.clone(),
-            &rng,
-            tasks.clone(),
-            catalog::built_in(),
-        );
+        let WorldProvider { facts, repair_policies, objects, build_cloud } = provider;
+        let cloud = build_cloud(CloudEnvironment {
+            client: client_of(&api),
+            clock: clock.clone(),
+            rng: &rng,
+            tasks: tasks.clone(),
+        });
         let faults = Faults::new(&clock);
         let journal = faults.journal.clone();
         let faulty_cloud = Arc::new(FaultyCloud::new(
-            Arc::new(cloud),
+            cloud,
             faults.cloud.clone(),
             &clock,
             rng.fork("cloud faults"),
@@ -109,6 +116,9 @@ impl World {
             api,
             clock,
             rng: Arc::new(rng),
+            provider: Arc::new(facts),
+            repair_policies: repair_policies.into(),
+            provider_objects: objects.into(),
             cloud: Arc::new(DetachedCloud::new(faulty_cloud.clone(), tasks.clone())),
             faulty_cloud,
             faults,
@@ -185,10 +195,9 @@ impl World {
     /// The same, with this client for the actors; for worlds in which faults are for them, too.
     pub async fn begin_with(&self, actors: &Client) -> Result<(), ApplyError> {
         let client = self.client();
-        for crd in crds(CrdSet::Kwok) {
-            objects::apply(&client, &crd).await?;
+        for object in self.provider_objects.iter() {
+            objects::apply(&client, object).await?;
         }
-        objects::apply(&client, &node_class()).await?;
         let (clock, rng) = (&self.clock, &self.rng);
         let tasks = &self.tasks;
         let forever = |run: std::pin::Pin<
@@ -210,15 +219,6 @@ impl World {
         self.product.start(self);
         Ok(())
     }
-}
-
-/// The node class that pools and launches of a world refer to.
-fn node_class() -> Value {
-    json!({
-        "apiVersion": "karpenter.kwok.sh/v1alpha1",
-        "kind": "KWOKNodeClass",
-        "metadata": {"name": "default"},
-    })
 }
 
 fn client_of(api: &Api) -> Client {

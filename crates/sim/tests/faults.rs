@@ -48,7 +48,10 @@ fn scenario(faults: &str, objects: &str, steps: &str) -> Scenario {
 }
 
 fn world(seed: u64, scenario: &Scenario) -> World {
-    World::new(Arc::new(TokioClock::starting_at(scenario.start.unwrap_or(FIXED_START))), seed)
+    karpenter_sim::kwok::world(
+        Arc::new(TokioClock::starting_at(scenario.start.unwrap_or(FIXED_START))),
+        seed,
+    )
 }
 
 /// A played world with its violations, during the steps and at rest.

@@ -1,11 +1,11 @@
 //! Runtime validation of a NodeOverlay (spec 10 §4.3).
 
 use super::requirement::missing_value_error;
-use super::{Findings, Provider, RequirementView, requirement};
+use super::{Findings, ProviderRules, RequirementView, requirement};
 use crate::nodeoverlay::NodeOverlaySpec;
 
 /// Checks an overlay: its requirements, then the resources that it wants to state.
-pub fn nodeoverlay(spec: &NodeOverlaySpec, provider: &Provider) -> Findings {
+pub fn nodeoverlay(spec: &NodeOverlaySpec, provider: &ProviderRules) -> Findings {
     let mut findings = Findings::default();
     for item in &spec.requirements {
         let view = RequirementView::from(item);

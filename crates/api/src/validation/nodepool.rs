@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Taint;
 
-use super::{Findings, Provider, RequirementView, requirement};
+use super::{Findings, ProviderRules, RequirementView, requirement};
 use crate::grammar::{
     Duration, DurationError, NillableDuration, label_value_errors, qualified_name_errors,
 };
@@ -12,7 +12,7 @@ use crate::nodepool::{NodeClaimTemplateSpec, NodePoolSpec};
 use crate::{labels, taints};
 
 /// Checks a pool: labels, taints, requirements, and last the values that only decoding can judge.
-pub fn nodepool(spec: &NodePoolSpec, provider: &Provider) -> Findings {
+pub fn nodepool(spec: &NodePoolSpec, provider: &ProviderRules) -> Findings {
     let mut findings = Findings::default();
     if let Some(labels) = spec.template.metadata.as_ref().and_then(|meta| meta.labels.as_ref()) {
         check_labels(labels, provider, &mut findings);
@@ -23,7 +23,11 @@ pub fn nodepool(spec: &NodePoolSpec, provider: &Provider) -> Findings {
     findings
 }
 
-fn check_labels(template: &BTreeMap<String, String>, provider: &Provider, findings: &mut Findings) {
+fn check_labels(
+    template: &BTreeMap<String, String>,
+    provider: &ProviderRules,
+    findings: &mut Findings,
+) {
     for (key, value) in template {
         if key == labels::NODEPOOL {
             findings.add_error(format!("invalid key name {key:?} in labels, restricted"));
@@ -70,7 +74,11 @@ fn check_taint(taint: &Taint, field: &str, findings: &mut Findings) {
     }
 }
 
-fn check_requirements(spec: &NodeClaimTemplateSpec, provider: &Provider, findings: &mut Findings) {
+fn check_requirements(
+    spec: &NodeClaimTemplateSpec,
+    provider: &ProviderRules,
+    findings: &mut Findings,
+) {
     for item in &spec.requirements {
         let found = requirement(RequirementView::from(item), provider);
         if let Some(errors) = found.message() {

@@ -1,6 +1,6 @@
 //! One requirement of a pool or an overlay (spec 10 §11.2).
 
-use super::{Findings, Provider};
+use super::{Findings, ProviderRules};
 use crate::grammar::{label_value_errors, parse_bound, qualified_name_errors};
 use crate::requirement::{OPERATORS, OverlayRequirement, Requirement};
 
@@ -52,7 +52,7 @@ pub struct IgnoredValues {
 }
 
 /// Checks one requirement. An old spelling of its key counts as the key that it stands for.
-pub fn requirement(requirement: RequirementView<'_>, provider: &Provider) -> Findings {
+pub fn requirement(requirement: RequirementView<'_>, provider: &ProviderRules) -> Findings {
     let requirement = RequirementView { key: provider.normalize(requirement.key), ..requirement };
     let RequirementView { key, operator, values, .. } = requirement;
     let mut findings = Findings::default();
@@ -80,7 +80,7 @@ pub fn requirement(requirement: RequirementView<'_>, provider: &Provider) -> Fin
 /// Only `In` can miss all of them.
 fn check_well_known_values(
     requirement: RequirementView<'_>,
-    provider: &Provider,
+    provider: &ProviderRules,
     findings: &mut Findings,
 ) {
     let RequirementView { key, operator, values, min_values } = requirement;

@@ -13,7 +13,6 @@ use k8s_openapi::api::resource::v1::{
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use karpenter_api::capacity_buffer::CapacityBuffer;
-use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodeoverlay::NodeOverlay;
@@ -58,17 +57,17 @@ impl Objects {
     ///
     /// * the namespace `default`, for kinds that live in one;
     /// * a uid made of kind, namespace and name, and a time of creation;
-    /// * a KWOKNodeClass `default`, for pools and claims that name no NodeClass;
+    /// * the default node class, for pools and claims that name no NodeClass;
     /// * the verdict Unschedulable, for pods without a node and without any condition.
     ///
     /// That NodePools count as ready is a [setting](super::Settings::assume_pools_ready).
-    pub fn fill_defaults(&mut self) {
+    pub fn fill_defaults(&mut self, default_class: &NodeClassRef) {
         self.fill_all_metadata();
         for pool in &mut self.node_pools {
-            fill_node_class(&mut pool.spec.template.spec.node_class_ref);
+            fill_node_class(&mut pool.spec.template.spec.node_class_ref, default_class);
         }
         for claim in &mut self.node_claims {
-            fill_node_class(&mut claim.spec.node_class_ref);
+            fill_node_class(&mut claim.spec.node_class_ref, default_class);
         }
         self.pods.iter_mut().for_each(mark_unschedulable);
     }
@@ -111,13 +110,9 @@ fn fill_metadata(meta: &mut ObjectMeta, kind: &str, is_namespaced: bool) {
     }
 }
 
-fn fill_node_class(class: &mut NodeClassRef) {
+fn fill_node_class(class: &mut NodeClassRef, default_class: &NodeClassRef) {
     if *class == NodeClassRef::default() {
-        *class = NodeClassRef {
-            group: labels::kwok::GROUP.to_owned(),
-            kind: "KWOKNodeClass".to_owned(),
-            name: "default".to_owned(),
-        };
+        class.clone_from(default_class);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use karpenter_api::nodeoverlay::NodeOverlay;
 use karpenter_api::requirement::{OverlayRequirement, Requirement as Item};
-use karpenter_api::validation::{self, Provider};
+use karpenter_api::validation::{self, ProviderRules};
 use karpenter_core::overlay::{NamedOverlay, Overlay, PriceChange};
 use karpenter_core::requirement::Aliases;
 
@@ -15,7 +15,7 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverl
     }
     let mut overlays = Vec::with_capacity(objects.node_overlays.len());
     for wire in &objects.node_overlays {
-        let overlay = node_overlay(wire, &reader.settings.provider, reader.aliases);
+        let overlay = node_overlay(wire, &reader.settings.rules, reader.aliases);
         reader.report_problems("NodeOverlay", &wire.metadata, overlay.problem.as_slice());
         overlays.push(overlay);
     }
@@ -23,7 +23,11 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<NamedOverl
 }
 
 /// Returns one NodeOverlay; its problem states why it cannot be used.
-pub fn node_overlay(wire: &NodeOverlay, provider: &Provider, aliases: &Aliases) -> NamedOverlay {
+pub fn node_overlay(
+    wire: &NodeOverlay,
+    provider: &ProviderRules,
+    aliases: &Aliases,
+) -> NamedOverlay {
     let spec = &wire.spec;
     let mut problems = validation::nodeoverlay(spec, provider).errors;
     // The validation names everything that is unreadable in requirements and capacity.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::NodeSelectorTerm;
-use karpenter_api::validation::{self, Provider, RequirementView};
+use karpenter_api::validation::{self, ProviderRules, RequirementView};
 use karpenter_api::{annotations, labels};
 use karpenter_core::disruption::do_not_disrupt::PodProtection;
 use karpenter_core::disruption::{eviction_cost, is_eviction_cost};
@@ -119,7 +119,7 @@ fn parse_pod(wire: &WirePod, specs: &mut Interner<PodSpec>, reader: &Reader<'_>)
         _ if excess.is_some() => {
             excess.as_ref().map(|text| PodProblem { text: text.clone(), is_opt_out: false })
         }
-        Some(spec) => scheduling_problem(spec, &unread, &reader.settings.provider),
+        Some(spec) => scheduling_problem(spec, &unread, &reader.settings.rules),
         None => Some(PodProblem { text: "pod has no spec".to_owned(), is_opt_out: false }),
     };
     let mut unread_affinity = Vec::new();
@@ -153,7 +153,7 @@ pub(crate) fn creation_time(wire: &WirePod) -> Timestamp {
 fn scheduling_problem(
     spec: &WireSpec,
     unread: &[String],
-    provider: &Provider,
+    provider: &ProviderRules,
 ) -> Option<PodProblem> {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required =
@@ -187,7 +187,7 @@ fn scheduling_problem(
     (!texts.is_empty()).then(|| PodProblem { text: texts.join("; "), is_opt_out })
 }
 
-fn opts_out(term: &NodeSelectorTerm, provider: &Provider) -> bool {
+fn opts_out(term: &NodeSelectorTerm, provider: &ProviderRules) -> bool {
     term.match_expressions.iter().flatten().any(|item| {
         item.operator == "DoesNotExist" && provider.normalize(&item.key) == labels::NODEPOOL
     })

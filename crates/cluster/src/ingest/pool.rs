@@ -202,7 +202,7 @@ fn invalid_reason(wire: &NodePool, reader: &Reader<'_>) -> Option<String> {
         return Some(format!("spec.limits[{name}] must not be negative"));
     }
     disruption_problem(wire, reader.now)
-        .or_else(|| validation::nodepool(&wire.spec, &settings.provider).message())
+        .or_else(|| validation::nodepool(&wire.spec, &settings.rules).message())
 }
 
 fn pool(wire: &NodePool, reader: &Reader<'_>, problems: &mut Vec<String>) -> Pool {

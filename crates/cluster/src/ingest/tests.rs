@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::test_settings::{default_class, test_settings};
 use super::*;
 
 mod disruption;
@@ -14,7 +15,7 @@ mod pools;
 
 fn settings() -> Settings {
     let now = Timestamp::from_second(1_750_000_000).unwrap();
-    Settings { assume_pools_ready: true, ..Settings::kwok(now) }
+    Settings { assume_pools_ready: true, ..test_settings(now) }
 }
 
 /// The object that some JSON stands for.

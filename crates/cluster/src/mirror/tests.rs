@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::ingest::Settings;
+use crate::ingest::test_settings::test_settings;
 
 mod assumptions;
 mod pods;
@@ -29,7 +29,7 @@ impl Bench {
     fn new() -> Self {
         let now = Arc::new(AtomicI64::new(START));
         let clock = Arc::clone(&now);
-        let settings = Settings::kwok(Timestamp::UNIX_EPOCH);
+        let settings = test_settings(Timestamp::UNIX_EPOCH);
         let time = move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap();
         Self { mirror: Mirror::new(settings, time), now }
     }
@@ -101,7 +101,7 @@ impl Bench {
         let mut claim = json!({
             "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "pool"}},
             "spec": {"requirements": [], "nodeClassRef":
-                {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+                {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"}},
             "status": {"providerID": provider_id, "capacity": {"cpu": "8"}, "allocatable": {"cpu": "7"}},
         });
         for (part, more) in [("metadata", meta), ("spec", spec), ("status", status)] {

@@ -55,7 +55,7 @@ pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Con
         context: context.clone(),
         command_queue: command_queue.clone(),
         // A process with policies that make no sense does not start.
-        policies: check_repair_policies(&context.options, &context.cloud.repair_policies())
+        policies: check_repair_policies(&context.options, &context.repair_policies)
             .unwrap_or_default()
             .map(Arc::new),
         loop_state: Mutex::default(),

@@ -22,6 +22,7 @@ use kube::Resource;
 
 use crate::Context;
 
+mod node_classes;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +49,7 @@ pub(super) fn controllers(context: &Context) -> Vec<Controller> {
         StatusReconciler::new(context, &cache.nodes, &metrics.node_status, node_conditions)
             .controller("operatorpkg.node.status", ("", "Node")),
     ];
+    all.extend(node_classes::controllers(context));
     if context.options.feature_gates.is_enabled(Gate::CapacityBuffer) {
         let buffers = &cache.capacity_buffers;
         all.push(

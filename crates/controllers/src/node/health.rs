@@ -44,7 +44,7 @@ pub(super) fn controller(context: &Context) -> Option<Controller> {
     if !(options.is_enabled(Gate::NodeRepair) && options.legacy_node_repair) {
         return None;
     }
-    let policies = context.cloud.repair_policies();
+    let policies = context.repair_policies.to_vec();
     if policies.is_empty() {
         return None;
     }

@@ -22,7 +22,6 @@ use karpenter_operator::harness::{
 };
 use karpenter_operator::watch::{Change, ObjectKey};
 use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
-use kube::core::DynamicObject;
 use kube::{Api, Resource, ResourceExt as _};
 use tracing::debug;
 
@@ -51,13 +50,12 @@ pub(crate) fn controller(context: &Context) -> Controller {
                 |claim: &NodeClaim| objects::label(claim, labels::NODEPOOL) == change.key.name;
             if has_relevant_change(change) { claims(&by_pool, of_pool) } else { Vec::new() }
         });
-    for (resource, classes) in &context.cache.node_classes {
-        let (by_class, kind, group) =
-            (context.clone(), resource.kind.clone(), resource.group.clone());
-        controller = controller.watch_map(classes, move |change: &Change<DynamicObject>| {
+    for classes in &context.cache.node_classes {
+        let (by_class, kind) = (context.clone(), classes.kind().clone());
+        controller = classes.watch_map(controller, move |change| {
             claims(&by_class, |claim: &NodeClaim| {
                 let class = &claim.spec.node_class_ref;
-                class.name == change.key.name && class.kind == kind && class.group == group
+                class.name == change.key.name && kind.is_kind_of(class)
             })
         });
     }

@@ -4,8 +4,8 @@ use karpenter_api::condition_set::Status;
 use karpenter_api::nodepool::NodePool;
 use karpenter_api::{conditions, reasons};
 use karpenter_operator::harness::{Controller, Outcome, Reconcile, ReconcileResult};
+use karpenter_operator::provider::NodeClass;
 use karpenter_operator::watch::ObjectKey;
-use kube::core::DynamicObject;
 
 use crate::Context;
 
@@ -32,7 +32,7 @@ impl Reconcile for ReadinessReconciler {
         let class = context.cache.node_class(&pool.spec.template.spec.node_class_ref);
         let mut after = NodePool::clone(&pool);
         let mut set = after.condition_set(context.clock.now());
-        match readiness(class.as_deref()) {
+        match readiness(class.as_ref()) {
             Ok(()) => set.set_true(conditions::NODE_CLASS_READY),
             Err((reason, message)) => {
                 set.set(conditions::NODE_CLASS_READY, Status::False, &reason, &message)
@@ -43,7 +43,7 @@ impl Reconcile for ReadinessReconciler {
 }
 
 /// Whether the class can be used, or the reason and the message that say why not.
-fn readiness(class: Option<&DynamicObject>) -> Result<(), (String, String)> {
+fn readiness(class: Option<&NodeClass>) -> Result<(), (String, String)> {
     let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
     let Some(class) = class else {
         return no(reasons::nodepool::NODE_CLASS_NOT_FOUND, "NodeClass not found on cluster");
@@ -51,42 +51,35 @@ fn readiness(class: Option<&DynamicObject>) -> Result<(), (String, String)> {
     if class.metadata.deletion_timestamp.is_some() {
         return no(reasons::nodepool::NODE_CLASS_TERMINATING, "NodeClass is Terminating");
     }
-    let conditions = class.data["status"]["conditions"].as_array();
-    let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == conditions::READY));
-    let text = |field: &str| {
-        let text = ready.and_then(|ready| ready[field].as_str());
-        text.unwrap_or_default().to_owned()
-    };
-    match text("status").as_str() {
-        "True" => Ok(()),
-        "False" => Err((text("reason"), text("message"))),
+    match class.ready() {
+        Some(ready) if ready.status == "True" => Ok(()),
+        Some(ready) if ready.status == "False" => no(&ready.reason, &ready.message),
         _ => no(reasons::nodepool::NODE_CLASS_READINESS_UNKNOWN, "Node Class Readiness Unknown"),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use karpenter_operator::testing::TestNodeClass;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn class(deleting: bool, ready: &Value) -> DynamicObject {
+    fn class(deleting: bool, ready: &Value) -> NodeClass {
         let mut meta = json!({"name": "default"});
         if deleting {
             meta["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
         }
-        serde_json::from_value(json!({
-            "apiVersion": "karpenter.test.sh/v1alpha1",
-            "kind": "TestNodeClass",
-            "metadata": meta,
-            "status": {"conditions": ready},
-        }))
-        .unwrap()
+        let object = json!({"metadata": meta, "status": {"conditions": ready}});
+        NodeClass::of(&serde_json::from_value::<TestNodeClass>(object).unwrap())
     }
 
     #[test]
     fn a_pool_is_ready_when_its_class_is() {
-        let ready = |status: &str| json!([{"type": "Ready", "status": status, "reason": "Why", "message": "why"}]);
+        let ready = |status: &str| {
+            json!([{"type": "Ready", "status": status, "reason": "Why", "message": "why",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}])
+        };
         let cases = [
             ("40/NP-09 not found", None, Err("NodeClassNotFound: NodeClass not found on cluster")),
             (

@@ -18,9 +18,8 @@ use karpenter_core::lifecycle::registration_health::{self, Health, Outcomes, Poo
 use karpenter_operator::harness::{
     Controller, Outcome, Reconcile, ReconcileError, ReconcileResult,
 };
-use karpenter_operator::watch::{Change, ObjectKey};
+use karpenter_operator::watch::ObjectKey;
 use karpenter_operator::write::{Precondition, WriteOutcome, patch_status};
-use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt as _};
 
 use crate::{Context, objects};
@@ -147,24 +146,7 @@ pub(crate) fn controller(context: &Context) -> Controller {
             let pool = change.after.as_ref().or(change.before.as_ref());
             pool.is_some_and(|pool| managed.manages_pool(pool))
         });
-    context.cache.node_classes.iter().fold(controller, |controller, (class, informer)| {
-        let (context, class) = (context.clone(), class.clone());
-        controller.watch_map(informer, move |change| pools_of(&context, &class, change))
-    })
-}
-
-/// Returns the pools that use the node class.
-fn pools_of(
-    context: &Context,
-    class: &ApiResource,
-    change: &Change<DynamicObject>,
-) -> Vec<ObjectKey> {
-    let uses = |pool: &&Arc<NodePool>| {
-        let used = &pool.spec.template.spec.node_class_ref;
-        used.group == class.group && used.kind == class.kind && used.name == change.key.name
-    };
-    let pools = context.cache.node_pools.all();
-    pools.iter().filter(uses).map(|pool| ObjectKey::of(pool.as_ref())).collect()
+    super::watch_node_classes(controller, context)
 }
 
 struct RegistrationHealthReconciler(Context);

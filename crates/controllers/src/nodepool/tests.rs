@@ -11,7 +11,8 @@ use crate::testing::Bench;
 use crate::testing::fixtures::{merged, node_class, node_pool};
 
 fn with_ready(status: &str) -> Value {
-    let condition = json!({"type": "Ready", "status": status, "reason": "Why", "message": "why"});
+    let condition = json!({"type": "Ready", "status": status, "reason": "Why", "message": "why",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
     json!({"status": {"conditions": [condition]}})
 }
 

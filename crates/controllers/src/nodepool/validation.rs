@@ -1,7 +1,7 @@
 //! `nodepool.validation`: validates what the schema of a NodePool cannot express (spec 40 §4.4).
 
 use karpenter_api::nodepool::NodePool;
-use karpenter_api::validation::{self, Provider};
+use karpenter_api::validation;
 use karpenter_api::{conditions, reasons};
 use karpenter_cluster::ingest::budgets_problem;
 use karpenter_operator::events::definitions;
@@ -17,10 +17,7 @@ mod tests;
 const WORKERS: usize = 10;
 
 pub(super) fn controller(context: &Context) -> Controller {
-    let validation = ValidationReconciler {
-        context: context.clone(),
-        provider: crate::state::provider(context.cloud.as_ref()),
-    };
+    let validation = ValidationReconciler { context: context.clone() };
     Controller::new("nodepool.validation", &context.clock, validation)
         .for_kind("karpenter.sh", "NodePool")
         .workers(WORKERS)
@@ -29,7 +26,6 @@ pub(super) fn controller(context: &Context) -> Controller {
 
 struct ValidationReconciler {
     context: Context,
-    provider: Provider,
 }
 
 impl Reconcile for ValidationReconciler {
@@ -39,7 +35,7 @@ impl Reconcile for ValidationReconciler {
         let Some(pool) = pool.filter(|pool| context.manages_pool(pool)) else {
             return Ok(Outcome::Done);
         };
-        let problem = validation::nodepool(&pool.spec, &self.provider).message();
+        let problem = validation::nodepool(&pool.spec, &context.provider.rules).message();
         let mut after = NodePool::clone(&pool);
         let mut set = after.condition_set(context.clock.now());
         match problem {

@@ -1,7 +1,11 @@
 //! Tests of the controllers as one process: start, stop and cache sync.
 
-use karpenter_operator::harness::NoopObserver;
+use std::sync::Mutex;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use karpenter_operator::harness::{Controller, NoopObserver, Outcome, Reconcile, ReconcileResult};
 use karpenter_operator::options::{FeatureGates, GATES, Options};
+use karpenter_operator::watch::{Informer, InformerHandle, ObjectKey};
 
 use super::*;
 use crate::Dependencies;
@@ -16,7 +20,8 @@ async fn a_stopped_process_frees_its_cache_and_mirror() {
     let (context, tasks) = (bench.context.clone(), bench.tasks.clone());
     let running = tasks.clone();
     tasks.spawn("process", async move {
-        run(&context, context.metrics.clone(), &Shutdown::new(), &running).await;
+        let work = ProviderWork::default();
+        run(&context, work, context.metrics.clone(), &Shutdown::new(), &running).await;
     });
     bench.context.clock.sleep(Duration::from_secs(30)).await;
     let (nodes, mirror) =
@@ -42,20 +47,23 @@ async fn no_claim_is_garbage_collected_before_the_node_cache_syncs() {
         faults.fail("GET", "/api/v1/nodes", 500);
     }
     let known = &bench.context;
-    let context = Context::new(Dependencies {
+    let dependencies = Dependencies {
         client: broken.client,
         clock: known.clock.clone(),
         rng: known.rng.clone(),
-        cloud: bench.cloud.clone(),
+        provider: known.provider.clone(),
+        repair_policies: known.repair_policies.clone(),
         options: known.options.clone(),
         metrics: known.metrics.clone(),
         events: known.events.clone(),
         executor: known.executor.clone(),
-    });
+    };
+    let context = Context::new(dependencies, bench.cloud.clone());
     watch(&context, &bench.tasks);
     let (process, tasks) = (context.clone(), bench.tasks.clone());
     bench.tasks.spawn("process", async move {
-        run(&process, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
+        let work = ProviderWork::default();
+        run(&process, work, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
     });
     let is_kept = async |name: &str| {
         let claim: Option<karpenter_api::nodeclaim::NodeClaim> = bench.get("", name).await;
@@ -70,6 +78,90 @@ async fn no_claim_is_garbage_collected_before_the_node_cache_syncs() {
     assert!(context.cache.unsynced_kinds().is_empty());
     assert!(is_kept("ready").await, "40/Q18: its kubelet lives");
     assert!(!is_kept("lost").await, "it is garbage");
+}
+
+/// Adds the name of the step to the list, so that a test can compare the order of steps.
+#[derive(Clone, Default)]
+struct Steps(Arc<Mutex<Vec<&'static str>>>);
+
+impl Steps {
+    fn add(&self, step: &'static str) {
+        self.0.lock().unwrap().push(step);
+    }
+
+    fn all(&self) -> Vec<&'static str> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Reconcile for Steps {
+    async fn reconcile(&self, _: &ObjectKey) -> ReconcileResult {
+        self.add("controller");
+        Ok(Outcome::Done)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_hook_of_the_provider_runs_once_before_its_controllers() {
+    let bench = Bench::new().await;
+    let steps = Steps::default();
+    let hook = steps.clone();
+    let clock = bench.context.clock.clone();
+    let own = Controller::new("x.own", &clock, steps.clone()).singleton();
+    let on_elected = async move {
+        clock.sleep(Duration::from_secs(5)).await;
+        hook.add("elected");
+    };
+    let work = ProviderWork { controllers: vec![own], on_elected: Some(Box::pin(on_elected)) };
+    let (context, tasks) = (bench.context.clone(), bench.tasks.clone());
+    bench.tasks.spawn("process", async move {
+        run(&context, work, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
+    });
+    bench.pass(Duration::from_secs(4)).await;
+    assert!(steps.all().is_empty(), "the hook has not ended: {:?}", steps.all());
+    bench.pass(Duration::from_mins(1)).await;
+    assert_eq!(steps.all(), ["elected", "controller"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_hook_of_the_provider() {
+    let bench = Bench::new().await;
+    let (context, tasks) = (bench.context.clone(), bench.tasks.clone());
+    let shutdown = Shutdown::new();
+    shutdown.begin();
+    let work = ProviderWork {
+        on_elected: Some(Box::pin(std::future::pending())),
+        ..ProviderWork::default()
+    };
+    run(&context, work, Arc::new(NoopObserver), &shutdown, &tasks).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn informers_of_the_provider_count_for_synced_and_stale() {
+    let bench = Bench::new().await;
+    let (broken, faults) = bench.with_faults();
+    for _ in 0..3 {
+        faults.fail("GET", "/api/v1/configmaps", 500);
+    }
+    let clock = &bench.context.clock;
+    let own: Informer<ConfigMap> = Informer::shared(kube::Api::all(broken.client.clone()), clock);
+    let mut cache = bench.context.cache.clone();
+    cache.add_informers(vec![InformerHandle::new("configmaps", &own)]);
+    InformerHandle::new("configmaps", &own).start(&bench.tasks);
+    bench.settle().await;
+    let kinds = |found: Vec<(&'static str, Option<String>)>| {
+        found.into_iter().map(|(kind, _)| kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(cache.unsynced_kinds()), ["configmaps"]);
+    bench.pass(Duration::from_mins(1)).await;
+    assert!(cache.unsynced_kinds().is_empty(), "{:?}", cache.unsynced_kinds());
+    assert!(cache.stale_kinds(clock.now()).is_empty());
+    for _ in 0..100 {
+        faults.fail("GET", "/api/v1/configmaps", 500);
+    }
+    own.relist();
+    bench.pass(Duration::from_mins(5)).await;
+    assert_eq!(kinds(cache.stale_kinds(clock.now())), ["configmaps"]);
 }
 
 /// Upstream has a controller for VerticalPodAutoscalers and does not run it.

@@ -38,11 +38,8 @@ pub(crate) fn subscribe_mirror(context: &Context) {
     follow_volumes(&feed, &cache);
     follow_workloads(&feed, &cache);
     follow_devices(&feed, &cache);
-    let served = context.cloud.supported_node_classes();
-    let is_ours = move |claim: &&Arc<NodeClaim>| {
-        let class = &claim.spec.node_class_ref;
-        served.iter().any(|served| served.group == class.group && served.kind == class.kind)
-    };
+    let provider = Arc::clone(&context.provider);
+    let is_ours = move |claim: &&Arc<NodeClaim>| provider.serves(&claim.spec.node_class_ref);
     let listed = move || ListedObjects {
         unlisted_kinds: cache.unsynced_kinds(),
         node_claims: names(cache.node_claims.all().iter().filter(&is_ours)),

@@ -1,12 +1,10 @@
 //! `karpenter controller`: runs the controllers on a cluster.
 
-use karpenter_operator::options::{
-    OptionDefinition, Options, ParsedCommandLine, ValueKind, definitions, help,
-};
+use karpenter_operator::options::{Options, ParsedCommandLine, definitions_with, flags, help};
 
 use super::{Failure, Outcome, print};
 use crate::diagnostic::Diagnostic;
-use crate::{controller, environment};
+use crate::{controller, environment, providers};
 
 /// Run the controllers on the cluster of the kubeconfig, or of the pod that this runs in
 ///
@@ -21,12 +19,21 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
-    let mut all = vec![provider_option()];
-    all.extend(definitions());
     let usage = |problem: String| {
         Failure::Usage(Diagnostic::new(problem).help_command("karpenter controller --help").into())
     };
-    let parsed = Options::parse_with(&all, &args.arguments, environment::variable);
+    let (option, arguments) = (providers::option(), &args.arguments);
+    let definitions = |provider| {
+        let mut all = vec![providers::option()];
+        all.extend(definitions_with(provider));
+        all
+    };
+    // The provider has to be known before its options can be read.
+    let every = definitions(providers::all_option_definitions());
+    let name = flags::resolve_one(&option, &every, arguments, environment::variable);
+    let name = name.map_err(|error| usage(error.to_string()))?.text;
+    let all = definitions(providers::option_definitions(&name));
+    let parsed = Options::parse_with(&all, arguments, environment::variable);
     let (options, resolved) = match parsed.map_err(|error| usage(error.to_string()))? {
         ParsedCommandLine::Help => {
             print(&help(&all))?;
@@ -37,27 +44,10 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     if let Some(stray) = resolved.positional.first() {
         return Err(usage(format!("{stray} is no option; options begin with a dash")));
     }
-    if resolved.text("provider") == "aws" {
-        return Err(usage(
-            "the provider aws is not part of this version; --provider kwok runs on any cluster"
-                .to_owned(),
-        ));
-    }
-    Ok(if controller::run(options, &resolved.ignored_variables)? {
+    let provider = providers::find(&name).map_err(usage)?;
+    Ok(if controller::run(provider.as_ref(), options, &resolved)? {
         Outcome::Success
     } else {
         Outcome::Finding
     })
-}
-
-/// Returns the option `--provider`, which upstream does not have.
-fn provider_option() -> OptionDefinition {
-    OptionDefinition {
-        flag: "provider",
-        env: "KARPENTER_PROVIDER",
-        default: "aws".to_owned(),
-        kind: ValueKind::OneOf(&["aws", "kwok"]),
-        help: "The cloud: aws, or kwok, whose instances are Node objects without machines."
-            .to_owned(),
-    }
 }

@@ -132,7 +132,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         expand::expand_workloads(&mut gathered)
     };
     if !is_live {
-        gathered.objects.fill_defaults();
+        gathered.objects.fill_defaults(&karpenter_kwok::provider::facts().default_class());
     }
 
     let hints = gathered.hints.autoscaler_note(&expanded);

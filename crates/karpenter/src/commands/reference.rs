@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use karpenter_api::labels;
+use karpenter_kwok::KwokProvider;
 use karpenter_operator::clock::SystemClock;
+use karpenter_operator::cloud::ProviderLabels;
 use karpenter_operator::metrics::{self, Metrics, MetricsConfig};
+use karpenter_operator::options;
+use karpenter_operator::provider::Provider as _;
 
 use super::{Failure, Outcome, print};
 
@@ -29,17 +32,26 @@ pub(crate) fn run(args: &Args) -> Result<Outcome, Failure> {
     print(&match args.page {
         Page::Annotations => karpenter_api::annotations::reference_page(),
         Page::Metrics => metrics_reference(),
-        Page::Options => karpenter_operator::options::reference(),
+        Page::Options => options_reference(),
     })?;
     Ok(Outcome::Success)
 }
 
-/// Returns the reference of all metrics, with the KWOK provider's labels.
+/// Returns the provider whose options and metrics the pages show.
+fn provider() -> KwokProvider {
+    KwokProvider
+}
+
+fn options_reference() -> String {
+    options::reference(&options::definitions_with(provider().option_definitions()))
+}
+
+/// Returns the reference of all metrics, with the provider's labels and metrics.
 fn metrics_reference() -> String {
-    let well_known = labels::WELL_KNOWN.iter().chain(&labels::kwok::WELL_KNOWN);
-    let config = MetricsConfig {
-        well_known: well_known.map(|&key| key.to_owned()).collect(),
-        node_class_labels: vec![labels::kwok::KWOK_NODE_CLASS.to_owned()],
-    };
-    metrics::reference(Metrics::new(Arc::new(SystemClock), &config).registry())
+    let (clock, facts) = (Arc::new(SystemClock), provider().facts());
+    let well_known = facts.rules.well_known_labels().map(str::to_owned).collect();
+    let labels = ProviderLabels { well_known: Arc::new(well_known), ..ProviderLabels::default() };
+    let metrics = Metrics::new(clock, &MetricsConfig::for_provider(&facts, &labels));
+    provider().register_metrics(metrics.registry());
+    metrics::reference(metrics.registry(), &facts.name.to_uppercase())
 }

@@ -4,7 +4,7 @@
 use karpenter_api::ec2_nodeclass::Ec2NodeClassSpec;
 use karpenter_api::kubelet;
 use karpenter_api::nodepool::NodePoolSpec;
-use karpenter_api::validation::{Provider, ec2_nodeclass, nodepool};
+use karpenter_api::validation::{ProviderRules, ec2_nodeclass, nodepool};
 use karpenter_apiserver::admission::FieldError;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub(super) fn v1_violations(object: &Value) -> Vec<(FieldPath, String)> {
 /// Returns what would keep a pool from becoming Ready.
 fn pool_runtime_violations(spec: &Value) -> Vec<(FieldPath, String)> {
     let errors = match NodePoolSpec::deserialize(spec) {
-        Ok(spec) => nodepool(&spec, &Provider::aws()).errors,
+        Ok(spec) => nodepool(&spec, &ProviderRules::aws()).errors,
         Err(error) => vec![error.to_string()],
     };
     errors.into_iter().map(|error| (FieldPath::parse("spec"), error)).collect()

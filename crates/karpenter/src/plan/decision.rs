@@ -11,7 +11,7 @@ use karpenter_core::pod::PodProblem;
 use karpenter_core::scheduling::demand::{Demand, demand};
 use karpenter_core::scheduling::{Fuel, Request, solve};
 use karpenter_core::snapshot::{Pool, Snapshot};
-use karpenter_kwok::catalog;
+use karpenter_operator::cloud::ProviderLabels;
 
 use super::cluster_objects::ClusterObjects;
 use super::provider::ChosenProvider;
@@ -43,7 +43,7 @@ pub(crate) fn prepare(
     options: &DecisionOptions,
 ) -> PlanInput {
     let stopwatch = Stopwatch::start();
-    let ChosenProvider { mut settings, types, .. } = chosen;
+    let ChosenProvider { mut settings, mut types_by_pool, labels, .. } = chosen;
     settings.gates.node_overlay = options.gates.is_enabled(Gate::NodeOverlay);
     settings.gates.capacity_buffer = options.gates.is_enabled(Gate::CapacityBuffer);
     settings.gates.pod_deletion_cost_management =
@@ -59,7 +59,9 @@ pub(crate) fn prepare(
     // Static pools launch nothing for pods, and their nodes have types, too.
     let pools = snapshot.pools.iter().map(|pool| pool.name.clone());
     let pools: BTreeSet<_> = pools.chain(snapshot.managed_pools.keys().cloned()).collect();
-    let catalog = catalog::catalog(types, pools);
+    types_by_pool.retain(|pool, _| pools.contains(pool));
+    let ProviderLabels { well_known, reservation_id_label, aliases } = labels;
+    let catalog = Catalog { pools: types_by_pool, well_known, reservation_id_label, aliases };
     let Evaluation { catalog, statuses: verdicts, .. } =
         overlay::evaluate(&snapshot.pools, &catalog, &overlays);
     if !options.ignore_dynamic_resources {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use karpenter_api::node_class_ref::NodeClassRef;
 use serde_json::Value;
 
 use super::expand::ExpandedWorkload;
@@ -13,8 +14,8 @@ use super::rejection_text;
 pub(crate) struct Hints {
     /// The targets of HorizontalPodAutoscalers: kind, namespace and name.
     autoscaled: BTreeSet<(String, String, String)>,
-    /// Names of NodeClasses by group and kind.
-    node_classes: BTreeMap<(String, String), BTreeSet<String>>,
+    /// NodeClasses by group and kind, and then by name.
+    node_classes: BTreeMap<(String, String), BTreeMap<String, Value>>,
 }
 
 impl Hints {
@@ -36,7 +37,8 @@ impl Hints {
             }
             (_, kind) if kind.ends_with("NodeClass") => {
                 let key = (group.to_owned(), kind.to_owned());
-                self.node_classes.entry(key).or_default().insert(text("/metadata/name"));
+                let name = text("/metadata/name");
+                self.node_classes.entry(key).or_default().insert(name, object.clone());
             }
             _ => {}
         }
@@ -64,11 +66,17 @@ impl Hints {
         })
     }
 
+    /// Returns the NodeClass of a reference, if it is among the objects.
+    pub(super) fn node_class(&self, reference: &NodeClassRef) -> Option<&Value> {
+        let kind = (reference.group.clone(), reference.kind.clone());
+        self.node_classes.get(&kind)?.get(&reference.name)
+    }
+
     /// Returns the fix of a missing class, if others of its kind exist.
     pub(super) fn missing_class_fix(&self, group: &str, kind: &str, name: &str) -> Option<String> {
         let known = self.node_classes.get(&(group.to_owned(), kind.to_owned()))?;
-        (!known.contains(name)).then(|| {
-            let names = rejection_text::join_first(known.iter().map(String::as_str), known.len());
+        (!known.contains_key(name)).then(|| {
+            let names = rejection_text::join_first(known.keys().map(String::as_str), known.len());
             format!("add it, or use one that is: {names}")
         })
     }

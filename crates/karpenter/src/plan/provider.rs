@@ -1,6 +1,6 @@
 //! Chooses the provider and the instance types of a plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,13 +10,18 @@ use karpenter_api::labels;
 use karpenter_api::node_class_ref::NodeClassRef;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::ingest::Settings;
-use karpenter_core::catalog::InstanceType;
+use karpenter_core::catalog::{InstanceType, InstanceTypes};
 use karpenter_kwok::catalog::{self, CatalogError, CatalogProblem};
+use karpenter_kwok::provider::INSTANCE_TYPES_BYTES_MAX;
+use karpenter_operator::cloud::ProviderLabels;
 
 use super::cluster_objects::ClusterObjects;
+use super::instance_types::{
+    FileTypes, InstanceTypeResolver, KwokTypes, UnresolvedTypes, unknown_types,
+};
 use super::rejection_text;
 use super::report::Remark;
-use crate::bounded_file::{self, INSTANCE_TYPES_BYTES_MAX};
+use crate::bounded_file;
 use crate::diagnostic::{Diagnostic, Location};
 
 /// The providers.
@@ -30,7 +35,10 @@ pub(crate) enum Provider {
 #[derive(Debug)]
 pub(crate) struct ChosenProvider {
     pub(crate) settings: Settings,
-    pub(crate) types: Vec<Arc<InstanceType>>,
+    /// The instance types of each NodePool, by name.
+    pub(crate) types_by_pool: BTreeMap<String, InstanceTypes>,
+    /// The labels of the instance types.
+    pub(crate) labels: ProviderLabels,
     /// What to know before believing the numbers.
     pub(crate) notes: Vec<String>,
 }
@@ -43,54 +51,64 @@ pub(crate) fn choose_provider(
     gathered: &mut ClusterObjects,
     now: Timestamp,
 ) -> Result<ChosenProvider, Box<Diagnostic>> {
-    let mut settings = Settings::kwok(now);
+    let facts = karpenter_kwok::provider::facts();
+    let classes = facts.node_classes.iter().map(|class| (class.group, class.kind));
+    let mut settings = Settings::new(facts.rules.clone(), classes, now);
     let mut notes = Vec::new();
-    let types = match (instance_types, requested) {
-        (Some(path), _) => read_instance_types(path)?,
+    let mut resolver: Box<dyn InstanceTypeResolver> = match (instance_types, requested) {
+        (Some(path), _) => Box::new(FileTypes { types: read_instance_types(path)?.into() }),
         (None, Some(Provider::Aws)) => {
-            return Err(no_types_diagnostic("--provider aws", labels::aws::GROUP));
+            return Err(no_types_diagnostic("--provider aws", &unknown_types(labels::aws::GROUP)));
         }
         (None, Some(Provider::Kwok)) => {
             notes.extend(kwok_price_note(&gathered.objects.node_pools));
-            catalog::built_in()
+            Box::new(KwokTypes::for_all_pools())
         }
-        (None, None) => {
-            exclude_foreign_pools(gathered)?;
-            catalog::built_in()
-        }
+        (None, None) => Box::new(KwokTypes::for_own_pools()),
     };
+    let types_by_pool = resolve_pools(resolver.as_mut(), gathered)?;
     if requested.is_some() || instance_types.is_some() {
         // With requested types or a requested provider, all pools use them.
         let classes = gathered.objects.node_pools.iter().map(node_class_ref);
         settings.node_classes.extend(classes.map(|c| (c.group.clone(), c.kind.clone())));
     }
-    Ok(ChosenProvider { settings, types, notes })
+    Ok(ChosenProvider { settings, types_by_pool, labels: resolver.labels(), notes })
 }
 
-/// Removes the pools of other providers than the built-in one.
-fn exclude_foreign_pools(gathered: &mut ClusterObjects) -> Result<(), Box<Diagnostic>> {
-    let pools = std::mem::take(&mut gathered.objects.node_pools);
-    let is_own = |pool: &NodePool| node_class_ref(pool).group == labels::kwok::GROUP;
-    let (own, foreign): (Vec<_>, Vec<_>) = pools.into_iter().partition(is_own);
-    gathered.objects.node_pools = own;
-    if let (Some(pool), []) = (foreign.first(), gathered.objects.node_pools.as_slice()) {
-        let class = node_class_ref(pool);
-        return Err(no_types_diagnostic(&format!("NodePools with {}", class.kind), &class.group));
+/// Resolves the types of each NodePool. Removes the pools without types, with a remark.
+fn resolve_pools(
+    resolver: &mut dyn InstanceTypeResolver,
+    gathered: &mut ClusterObjects,
+) -> Result<BTreeMap<String, InstanceTypes>, Box<Diagnostic>> {
+    let mut types_by_pool = BTreeMap::new();
+    let mut unresolved = Vec::new();
+    for pool in std::mem::take(&mut gathered.objects.node_pools) {
+        match resolver.resolve(&pool, gathered.hints.node_class(node_class_ref(&pool))) {
+            Ok(types) => {
+                types_by_pool.insert(pool.metadata.name.clone().unwrap_or_default(), types);
+                gathered.objects.node_pools.push(pool);
+            }
+            Err(reason) => unresolved.push((pool, reason)),
+        }
     }
-    for pool in foreign {
-        let class = node_class_ref(&pool);
+    if let (Some((pool, reason)), []) = (unresolved.first(), gathered.objects.node_pools.as_slice())
+    {
+        let subject = format!("NodePools with {}", node_class_ref(pool).kind);
+        return Err(no_types_diagnostic(&subject, reason));
+    }
+    for (pool, UnresolvedTypes(problem)) in unresolved {
         let name = pool.metadata.name.clone().unwrap_or_default();
         gathered.remarks.push(Remark {
             place: gathered.location("NodePool", "", &name),
             object: format!("NodePool {name}"),
             field: None,
-            problem: unknown_types_problem(&class.kind, &class.group),
+            problem: format!("{}: {problem}", node_class_ref(&pool).kind),
             fix: Some(TYPES_FIX.to_owned()),
             left_out: true,
             broken: true,
         });
     }
-    Ok(())
+    Ok(types_by_pool)
 }
 
 fn node_class_ref(pool: &NodePool) -> &NodeClassRef {
@@ -113,16 +131,11 @@ fn kwok_price_note(pools: &[NodePool]) -> Option<String> {
 const TYPES_FIX: &str = "plan with the built-in types of KWOK (--provider kwok), or with your own \
                            (--instance-types FILE)";
 
-fn no_types_diagnostic(subject: &str, group: &str) -> Box<Diagnostic> {
-    Diagnostic::new(unknown_types_problem(subject, group)).fix(TYPES_FIX).into()
-}
-
-fn unknown_types_problem(subject: &str, group: &str) -> String {
-    if group == labels::aws::GROUP {
-        format!("{subject}: EC2 instance types come with the AWS provider, not yet")
-    } else {
-        format!("{subject}: nobody here knows the instance types of {group}")
-    }
+fn no_types_diagnostic(
+    subject: &str,
+    UnresolvedTypes(problem): &UnresolvedTypes,
+) -> Box<Diagnostic> {
+    Diagnostic::new(format!("{subject}: {problem}")).fix(TYPES_FIX).into()
 }
 
 fn read_instance_types(path: &Path) -> Result<Vec<Arc<InstanceType>>, Box<Diagnostic>> {

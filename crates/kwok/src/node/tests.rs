@@ -5,16 +5,11 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{built_in, catalog, from_file};
+use crate::catalog::{built_in, from_file};
 use karpenter_operator::cloud::CloudErrorClass;
 
 fn provider_labels(types: &[Arc<InstanceType>]) -> ProviderLabels {
-    let catalog = catalog(types.iter().cloned(), ["pool"]);
-    ProviderLabels {
-        well_known: catalog.well_known,
-        reservation_id_label: catalog.reservation_id_label,
-        aliases: catalog.aliases,
-    }
+    crate::catalog::provider_labels(types)
 }
 
 fn claim(requirements: &Value) -> NodeClaim {

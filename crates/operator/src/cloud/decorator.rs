@@ -7,11 +7,8 @@ use std::time::Duration;
 use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_core::catalog::InstanceTypes;
-use kube::core::ApiResource;
 
-use super::{
-    CloudFuture, CloudProvider, DriftReason, ProviderLabels, RegistrationHook, RepairPolicy,
-};
+use super::{CloudFuture, CloudProvider, DriftReason, ProviderLabels, RegistrationHook};
 
 /// A cloud provider that wraps another and changes some of its methods.
 ///
@@ -63,19 +60,9 @@ pub trait CloudDecorator: Debug + Send + Sync {
         self.inner().reboot(node_claim, operation_id)
     }
 
-    /// Forwards [`CloudProvider::repair_policies`].
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.inner().repair_policies()
-    }
-
     /// Forwards [`CloudProvider::name`].
     fn name(&self) -> &'static str {
         self.inner().name()
-    }
-
-    /// Forwards [`CloudProvider::supported_node_classes`].
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        self.inner().supported_node_classes()
     }
 
     /// Forwards [`CloudProvider::provider_labels`].
@@ -127,16 +114,8 @@ impl<D: CloudDecorator> CloudProvider for D {
         CloudDecorator::reboot(self, node_claim, operation_id)
     }
 
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        CloudDecorator::repair_policies(self)
-    }
-
     fn name(&self) -> &'static str {
         CloudDecorator::name(self)
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        CloudDecorator::supported_node_classes(self)
     }
 
     fn provider_labels(&self) -> ProviderLabels {
@@ -173,10 +152,12 @@ mod tests {
     #[test]
     fn a_decorator_forwards_what_it_does_not_change() {
         let plain = FakeCloud::default();
+        let period = Duration::from_secs(90);
+        plain.set_default_termination_grace_period(period);
         let labels = CloudProvider::provider_labels(&plain);
         let decorated: Arc<dyn CloudProvider> = Arc::new(Renamed(plain));
         assert_eq!(decorated.name(), "renamed");
         assert_eq!(decorated.provider_labels().well_known, labels.well_known);
-        assert_eq!(decorated.supported_node_classes().len(), 1);
+        assert_eq!(decorated.default_termination_grace_period(), Some(period));
     }
 }

@@ -14,6 +14,7 @@ fn metrics() -> Metrics {
     let config = MetricsConfig {
         well_known: karpenter_api::labels::WELL_KNOWN.iter().map(|&key| key.to_owned()).collect(),
         node_class_labels: vec!["karpenter.test.sh/testnodeclass".to_owned()],
+        ..MetricsConfig::default()
     };
     Metrics::new(clock, &config)
 }
@@ -62,7 +63,7 @@ fn expected_families() -> Vec<String> {
 async fn every_metric_has_a_help_text() {
     for family in metrics().registry().families() {
         assert!(family.help.ends_with('.') && family.help.len() > 5, "{family:?}");
-        let page = reference(metrics().registry());
+        let page = reference(metrics().registry(), "X");
         assert!(page.contains(&format!("| `{}` | ", family.name)), "{}", family.name);
     }
 }
@@ -205,7 +206,7 @@ fn resource_types_keep_their_group() {
 async fn node_labels_with_the_same_metric_name_do_not_conflict() {
     let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(Timestamp::UNIX_EPOCH));
     let well_known = ["a/zone", "b/zone", "c/phase", "d/resource-type", ""].map(str::to_owned);
-    let config = MetricsConfig { well_known: well_known.into(), node_class_labels: Vec::new() };
+    let config = MetricsConfig { well_known: well_known.into(), ..MetricsConfig::default() };
     let metrics = Metrics::new(clock, &config);
     let node = metrics.nodes.series("a", "", false, |key| (key == "a/zone").then_some("z"));
     Store::new().update(&1, vec![metrics.nodes.current_lifetime.sample(&node, 1.0)]);

@@ -239,6 +239,19 @@ pub fn resolve_flags(
     })
 }
 
+/// Resolves one option of a command line that may hold others; their values are not checked.
+pub fn resolve_one(
+    option: &OptionDefinition,
+    definitions: &[OptionDefinition],
+    arguments: &[String],
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<OptionValue, OptionsError> {
+    let (mut flags, ..) = parse_arguments(definitions, arguments)?;
+    flags.retain(|flag, _| *flag == option.flag);
+    let mut resolved = resolve_flags(std::slice::from_ref(option), flags, environment)?;
+    Ok(resolved.values.remove(option.flag).expect("its definition was given"))
+}
+
 type ParsedArguments = (BTreeMap<&'static str, String>, Vec<String>, bool);
 
 fn parse_arguments(

@@ -1,4 +1,4 @@
-//! The one table of core's options (spec 40 §7.2, spec 45 §2), with KWOK's and our own.
+//! The one table of core's options (spec 40 §7.2, spec 45 §2), with our own.
 
 use super::flags::{OptionDefinition, ValueKind};
 use super::gates::FeatureGates;
@@ -12,6 +12,27 @@ pub(super) const LOG_LEVELS: &[&str] = &["", "debug", "info", "error"];
 
 /// Every option of core, in the order in which help lists them.
 pub fn definitions() -> Vec<OptionDefinition> {
+    definitions_with(Vec::new())
+}
+
+/// Returns the options of core and of a provider, which help lists after upstream's.
+pub fn definitions_with(provider: Vec<OptionDefinition>) -> Vec<OptionDefinition> {
+    let mut all = upstream_definitions();
+    all.extend(provider);
+    all.push(OptionDefinition {
+        flag: "consolidation-search",
+        env: "CONSOLIDATION_SEARCH",
+        default: "best".to_owned(),
+        kind: ValueKind::OneOf(&["best", "deep", "upstream"]),
+        help:
+            "karpenter-rs only: how far consolidation looks. `upstream` stops where upstream does; \
+               `deep` also replaces several nodes by fewer, and leaves out zones that are too dear."
+                .to_owned(),
+    });
+    all
+}
+
+fn upstream_definitions() -> Vec<OptionDefinition> {
     let row = |flag, env, default: &str, kind, help: &str| OptionDefinition {
         flag,
         env,
@@ -69,10 +90,6 @@ pub fn definitions() -> Vec<OptionDefinition> {
             "Pairs such as NodeOverlay=true,CapacityBuffer=true. Gates that are not named keep their defaults."),
         row("scheduler-config", "SCHEDULER_CONFIG", "", ValueKind::Text,
             "Default spread constraints of kube-scheduler, as YAML or JSON text, not a path."),
-        row("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", "", ValueKind::Text,
-            "KWOK only: a JSON file of instance types in place of the built-in ones."),
-        row("consolidation-search", "CONSOLIDATION_SEARCH", "best", ValueKind::OneOf(&["best", "deep", "upstream"]),
-            "karpenter-rs only: how far consolidation looks. `upstream` stops where upstream does; `deep` also replaces several nodes by fewer, and leaves out zones that are too dear."),
     ];
     rows
 }

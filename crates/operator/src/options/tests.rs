@@ -56,7 +56,6 @@ fn unset_options_have_their_defaults() {
         feature_gates: FeatureGates::default(),
         unknown_feature_gates: Vec::new(),
         default_spread: Vec::new(),
-        instance_types_file_path: String::new(),
         consolidation_search: ConsolidationSearch::Best,
     };
     assert_eq!(options(&[], &[]), wanted, "40/OP-01 45/OPT-1");
@@ -104,7 +103,6 @@ fn every_option_has_a_flag_and_a_variable() {
         ("legacy-node-repair", "LEGACY_NODE_REPAIR", "true", "true", |o| o.legacy_node_repair.to_string()),
         ("feature-gates", "FEATURE_GATES", "NodeRepair=true", "true", |o| o.is_enabled(Gate::NodeRepair).to_string()),
         ("scheduler-config", "SCHEDULER_CONFIG", "{podTopologySpread: {defaultConstraints: [{maxSkew: 2, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}", "2", |o| o.default_spread.iter().map(|s| s.max_skew.to_string()).collect()),
-        ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", "/types.json", "/types.json", |o| o.instance_types_file_path.clone()),
         ("consolidation-search", "CONSOLIDATION_SEARCH", "deep", "Deep", |o| format!("{:?}", o.consolidation_search)),
         ("consolidation-search", "CONSOLIDATION_SEARCH", "upstream", "Upstream", |o| format!("{:?}", o.consolidation_search)),
     ];
@@ -286,7 +284,7 @@ fn no_argument_breaks_the_parser() {
 
 #[test]
 fn help_and_reference_show_every_option_and_gate() {
-    let (help, page) = (help(&definitions()), reference());
+    let (help, page) = (help(&definitions()), reference(&definitions()));
     for OptionDefinition { flag, env, .. } in definitions() {
         assert!(help.contains(&format!("--{flag}")) && help.contains(env), "{flag}");
         assert!(page.contains(&format!("| `--{flag}` | `{env}` |")), "{flag}");

@@ -13,23 +13,19 @@ use karpenter_core::catalog::{InstanceType, InstanceTypes, Offering};
 use karpenter_core::requirement::{Aliases, Operator, Requirements};
 use karpenter_core::resources::{Quantity, Resources};
 use karpenter_core::testing;
-use kube::core::ApiResource;
 
 use crate::cloud::{
-    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels, RepairAction,
-    RepairPolicy, nodeclaim,
+    CloudError, CloudFuture, CloudProvider, CloudResult, DriftReason, ProviderLabels, nodeclaim,
 };
 use crate::rng::SeededRng;
 
 #[cfg(test)]
 mod tests;
 
-const NODE_CLASS_GROUP: &str = "karpenter.test.sh";
-
 /// A cloud provider for tests: launches at once, records calls, and fails on request.
 ///
-/// It starts with the types of [`testing::default_types`] for every pool, and with one repair
-/// policy for the condition `BadNode`.
+/// It starts with the types of [`testing::default_types`] for every pool. [`super::XProvider`] is
+/// its provider.
 pub struct FakeCloud {
     provider_labels: ProviderLabels,
     state: Mutex<State>,
@@ -63,7 +59,6 @@ struct State {
     next_reboot: Option<CloudError>,
     drift: Option<DriftReason>,
     default_termination_grace_period: Option<Duration>,
-    policies: Vec<RepairPolicy>,
     instances: BTreeMap<String, NodeClaim>,
     calls: RecordedCalls,
 }
@@ -71,15 +66,6 @@ struct State {
 impl Default for FakeCloud {
     fn default() -> Self {
         let default_types = testing::default_types().into_iter().map(|t| Arc::new(t.build()));
-        let bad_node = RepairPolicy {
-            condition_type: "BadNode".to_owned(),
-            condition_status: "False".to_owned(),
-            reason_regex: String::new(),
-            toleration_duration: Duration::from_mins(30),
-            termination_grace_period: Some(Duration::ZERO),
-            priority: 0,
-            action: RepairAction::ReplaceNode,
-        };
         Self {
             provider_labels: ProviderLabels {
                 well_known: Arc::new(testing::well_known()),
@@ -99,7 +85,6 @@ impl Default for FakeCloud {
                 next_reboot: None,
                 drift: None,
                 default_termination_grace_period: None,
-                policies: vec![bad_node],
                 instances: BTreeMap::new(),
                 calls: RecordedCalls::default(),
             }),
@@ -172,11 +157,6 @@ impl FakeCloud {
     /// Sets the terminationGracePeriod of claims whose pool has none.
     pub fn set_default_termination_grace_period(&self, period: Duration) {
         self.state().default_termination_grace_period = Some(period);
-    }
-
-    /// What to do about unhealthy nodes.
-    pub fn set_repair_policies(&self, policies: Vec<RepairPolicy>) {
-        self.state().policies = policies;
     }
 
     /// Adds an instance, or changes the one with this provider id.
@@ -397,22 +377,8 @@ impl CloudProvider for FakeCloud {
         })
     }
 
-    fn repair_policies(&self) -> Vec<RepairPolicy> {
-        self.state().policies.clone()
-    }
-
     fn name(&self) -> &'static str {
-        "fake"
-    }
-
-    fn supported_node_classes(&self) -> Vec<ApiResource> {
-        vec![ApiResource {
-            group: NODE_CLASS_GROUP.to_owned(),
-            version: "v1alpha1".to_owned(),
-            api_version: format!("{NODE_CLASS_GROUP}/v1alpha1"),
-            kind: "TestNodeClass".to_owned(),
-            plural: "testnodeclasses".to_owned(),
-        }]
+        "x"
     }
 
     fn default_termination_grace_period(&self) -> Option<Duration> {

@@ -20,7 +20,7 @@ use karpenter_operator::watch::{Informer, Notifier};
 
 fn world(seed: u64) -> World {
     let start = "2026-01-05T08:00:00Z".parse().unwrap();
-    World::new(Arc::new(TokioClock::starting_at(start)), seed)
+    crate::kwok::world(Arc::new(TokioClock::starting_at(start)), seed)
 }
 
 fn maps(client: kube::Client) -> Api<ConfigMap> {

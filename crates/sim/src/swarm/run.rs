@@ -128,7 +128,7 @@ pub(super) async fn run_in(
 ) -> Outcome {
     let plan = generate(seed, options);
     let clock = Arc::new(TokioClock::starting_at(FIXED_START));
-    let world = change(World::new(clock, seed).with_leases(LEASE_EVERY));
+    let world = change(crate::kwok::world(clock, seed).with_leases(LEASE_EVERY));
     let mut world_run = Box::new(WorldRun::new(&world, progress));
     let listening = world_run.write_checker.subscribe_to_log();
     let result = Box::pin(world_run.run_plan(&plan, options)).await;

@@ -11,6 +11,7 @@ use karpenter_operator::harness::{
 };
 use karpenter_operator::metrics::{Metrics, MetricsConfig};
 use karpenter_operator::options::Options;
+use karpenter_operator::provider::ProviderWork;
 
 use super::ProductStarter;
 use super::product::Panics;
@@ -21,24 +22,27 @@ pub fn controllers(options: Options) -> ProductStarter {
     let options = Arc::new(options);
     Arc::new(move |world, tasks| {
         let (clock, client) = (world.clock.clone(), world.product_client());
-        let metrics =
-            Metrics::new(clock.clone(), &MetricsConfig::for_provider(world.cloud.as_ref()));
+        let config = MetricsConfig::for_provider(&world.provider, &world.cloud.provider_labels());
+        let metrics = Metrics::new(clock.clone(), &config);
         let metered = MetricsDecorator::new(world.cloud.clone(), metrics.clone(), clock.clone());
-        let context = Context::new(Dependencies {
+        let dependencies = Dependencies {
             client: client.clone(),
             clock: clock.clone(),
             rng: Arc::new(world.rng.fork("product")),
-            cloud: Arc::new(metered),
+            provider: world.provider.clone(),
+            repair_policies: world.repair_policies.clone(),
             options: options.clone(),
             metrics: Arc::new(metrics.clone()),
             events: EventRecorder::start(client, clock, tasks),
             executor: Arc::new(Inline),
-        });
+        };
+        let context = Context::new(dependencies, Arc::new(metered));
         process::watch(&context, tasks);
         let running = tasks.clone();
         let observer = Arc::new(Observer { metrics, panics: world.product.counter() });
         tasks.spawn("product", async move {
-            process::run(&context, observer, &Shutdown::new(), &running).await;
+            let work = ProviderWork::default();
+            process::run(&context, work, observer, &Shutdown::new(), &running).await;
         });
     })
 }

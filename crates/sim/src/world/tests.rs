@@ -39,7 +39,7 @@ async fn a_restart_starts_a_new_process_with_empty_memory() {
             }
         });
     });
-    let world = World::new(clock(), 1).with_product(start);
+    let world = crate::kwok::world(clock(), 1).with_product(start);
     world.begin().await.unwrap();
     world.clock.sleep(Duration::from_secs(15)).await;
     world.restart_product(Duration::from_secs(30)).await;
@@ -52,7 +52,7 @@ async fn a_restart_starts_a_new_process_with_empty_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn api_faults_hit_only_the_product_client() {
-    let world = World::new(clock(), 1);
+    let world = crate::kwok::world(clock(), 1);
     let faults = crate::faults::ApiFaults { errors: 1.0, ..Default::default() };
     world.faults.api.set(faults, None);
     assert!(world.product_client().apiserver_version().await.is_err());

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 /// A world that has not begun.
 fn world(seed: u64) -> World {
-    World::new(Arc::new(TokioClock::starting_at(FIXED_START)), seed)
+    karpenter_sim::kwok::world(Arc::new(TokioClock::starting_at(FIXED_START)), seed)
 }
 
 async fn apply(world: &World, manifest: &Value) {

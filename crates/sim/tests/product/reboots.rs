@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use karpenter_api::conditions::REBOOTING;
 use karpenter_api::nodeclaim::NodeClaim;
-use karpenter_kwok::provider::REBOOT_REQUIRED;
+use karpenter_kwok::repair::REBOOT_REQUIRED;
 use karpenter_operator::options::{FeatureGates, Gate, Options};
 use karpenter_sim::world::{World, controllers};
 use kube::api::{Patch, PatchParams};

@@ -26,7 +26,7 @@ impl Actor {
     pub(crate) fn without_actors() -> Self {
         let start: Timestamp = "2026-01-05T08:00:00Z".parse().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::starting_at(start));
-        Self { world: World::new(clock, 1) }
+        Self { world: karpenter_sim::kwok::world(clock, 1) }
     }
 
     /// A world in which all actors are at work, with so many large nodes that are ready.

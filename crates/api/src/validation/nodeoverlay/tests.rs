@@ -6,7 +6,7 @@ use super::*;
 
 fn check(spec: &Value) -> Vec<String> {
     let spec: NodeOverlaySpec = serde_json::from_value(spec.clone()).unwrap();
-    nodeoverlay(&spec, &Provider::aws()).errors
+    nodeoverlay(&spec, &ProviderRules::aws()).errors
 }
 
 fn with_requirement(key: &str, operator: &str, values: &[&str]) -> Vec<String> {
@@ -96,7 +96,7 @@ fn unknown_values_next_to_known_ones_are_a_warning() {
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "xspot"]},
     ]}))
     .unwrap();
-    let findings = nodeoverlay(&spec, &Provider::kwok());
+    let findings = nodeoverlay(&spec, &ProviderRules::kwok());
     assert_eq!(findings.message(), None);
     assert_eq!(findings.warnings[0].invalid, ["xspot"]);
 }

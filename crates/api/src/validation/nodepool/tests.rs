@@ -45,7 +45,7 @@ fn pool_requiring(requirements: &Value) -> NodePoolSpec {
 }
 
 fn errors(spec: &NodePoolSpec) -> Vec<String> {
-    nodepool(spec, &Provider::aws()).errors
+    nodepool(spec, &ProviderRules::aws()).errors
 }
 
 #[track_caller]
@@ -162,7 +162,7 @@ fn requirements_may_not_use_karpenters_own_labels() {
 #[test]
 fn well_known_labels_take_any_value_unless_values_are_fixed() {
     let fixed = [labels::NODEPOOL, labels::CAPACITY_TYPE, labels::aws::INSTANCE_TENANCY];
-    for provider in [Provider::aws(), Provider::kwok()] {
+    for provider in [ProviderRules::aws(), ProviderRules::kwok()] {
         for key in provider.well_known_labels().filter(|key| !fixed.contains(key)) {
             let spec = pool_requiring(&json!([{"key": key, "operator": "In", "values": ["test"]}]));
             assert_eq!(nodepool(&spec, &provider), Findings::default(), "10/NP-R6: {key}");
@@ -293,7 +293,7 @@ fn unknown_values_next_to_known_ones_are_a_warning() {
     let spec = pool_requiring(&json!([
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand", "xspot"]},
     ]));
-    let findings = nodepool(&spec, &Provider::aws());
+    let findings = nodepool(&spec, &ProviderRules::aws());
     let ignored = IgnoredValues {
         key: labels::CAPACITY_TYPE.to_owned(),
         valid: vec!["on-demand".to_owned()],
@@ -320,7 +320,7 @@ fn all_errors_make_one_message() {
         &json!([{"key": "k", "operator": "In", "values": []}]),
     );
     assert_eq!(
-        nodepool(&spec, &Provider::aws()).message().unwrap(),
+        nodepool(&spec, &ProviderRules::aws()).message().unwrap(),
         r#"invalid key name "karpenter.sh/nodepool" in labels, restricted; invalid value: "Bad" in taints; invalid value: key k with operator In must have a value defined in requirements, restricted"#,
         "10/RV-1"
     );
@@ -360,7 +360,7 @@ fn a_corrected_pool_becomes_ready_again() {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let mut set = ConditionSet::new(&mut conditions, NODEPOOL_DEPENDENTS, subject, now);
         set.set_true(NODE_CLASS_READY);
-        match nodepool(spec, &Provider::aws()).message() {
+        match nodepool(spec, &ProviderRules::aws()).message() {
             Some(message) => {
                 set.set_false(VALIDATION_SUCCEEDED, NODEPOOL_VALIDATION_FAILED, &message)
             }

@@ -7,7 +7,7 @@ use karpenter_core::snapshot::{ManagedPool, NodeDisruptionState};
 use super::*;
 
 const NODE_CLASS: &str =
-    r#"{"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}"#;
+    r#"{"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"}"#;
 
 fn class() -> Value {
     serde_json::from_str(NODE_CLASS).unwrap()
@@ -263,7 +263,7 @@ fn an_ineffective_do_not_disrupt_annotation_is_reported() {
             label: "true",
         }});
         let node = object(json!({"metadata": meta, "spec": {"providerID": "m"}}));
-        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "c"});
+        let class = json!({"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "c"});
         let claim = object(json!({
             "metadata": {"name": "c", "annotations": annotation("no")},
             "spec": {"nodeClassRef": class, "requirements": []},

@@ -15,7 +15,7 @@ fn claim(
         "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "pool", "from": "claim"}},
         "spec": {
             "requirements": [],
-            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "nodeClassRef": {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"},
         },
         "status": {"providerID": provider_id},
     });
@@ -217,7 +217,7 @@ fn excluded_nodes_and_nodeclaims_are_reported() {
         [
             "-NodeClaim /early: not launched yet",
             "-!NodeClaim /c2: another claim has the same machine",
-            "-NodeClaim /other: EC2NodeClass.karpenter.kwok.sh is not ours",
+            "-NodeClaim /other: EC2NodeClass.karpenter.test.sh is not ours",
             "-Node /nameless: belongs to a NodePool and has no providerID yet",
             "-Node /typeless: belongs to a NodePool and has no instance type yet",
             "-!Node /twin: another node has the same name or machine",

@@ -323,7 +323,7 @@ fn manifest_files_get_the_defaults_of_a_cluster() {
         nodes: vec![object(json!({"metadata": {"name": "x"}}))],
         ..Objects::default()
     };
-    objects.fill_defaults();
+    objects.fill_defaults(&default_class());
     let found = snapshot(&objects, &settings()).snapshot;
     let facts: Vec<_> = found
         .pods

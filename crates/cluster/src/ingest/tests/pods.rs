@@ -10,12 +10,12 @@ use super::*;
 
 const HOSTNAME_REFUSED: &str = "using label kubernetes.io/hostname is not allowed as it might \
      interfere with the internal provisioning logic; specify a well known label: \
-     [karpenter.kwok.sh/instance-cpu karpenter.kwok.sh/instance-family \
-     karpenter.kwok.sh/instance-memory karpenter.kwok.sh/instance-size \
-     karpenter.sh/capacity-type karpenter.sh/nodepool kubernetes.io/arch kubernetes.io/os \
+     [karpenter.sh/capacity-type karpenter.sh/nodepool karpenter.test.sh/instance-cpu \
+     karpenter.test.sh/instance-family karpenter.test.sh/instance-memory \
+     karpenter.test.sh/instance-size kubernetes.io/arch kubernetes.io/os \
      node.kubernetes.io/instance-type node.kubernetes.io/windows-build \
      topology.kubernetes.io/region topology.kubernetes.io/zone], or a custom label that does not \
-     use a restricted domain: [karpenter.kwok.sh karpenter.sh]";
+     use a restricted domain: [karpenter.sh karpenter.test.sh]";
 
 fn required(terms: Value) -> Value {
     json!({"affinity": {"nodeAffinity": {
@@ -306,7 +306,7 @@ fn excluded_pods_are_reported() {
         ..Objects::default()
     };
     objects.pods.push(object(json!({"metadata": {"name": "d", "namespace": "n"}})));
-    objects.fill_defaults();
+    objects.fill_defaults(&default_class());
     let ingested = snapshot(&objects, &settings());
     assert_eq!(
         diagnostics(&ingested),

@@ -9,7 +9,7 @@ use super::*;
 fn pool(name: &str, spec: Value, template: Value) -> Value {
     let mut json = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
         "requirements": [],
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "nodeClassRef": {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"},
     }}}});
     for (key, value) in spec.as_object().unwrap() {
         json["spec"][key] = value.clone();
@@ -34,7 +34,7 @@ fn nodepools_are_read_completely() {
         json!({
             "requirements": [
                 {"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["amd64", "arm64"], "minValues": 2},
-                {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lte", "values": ["16"]},
+                {"key": "karpenter.test.sh/instance-cpu", "operator": "Lte", "values": ["16"]},
             ],
             "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}],
             "startupTaints": [{"key": "agent", "effect": "NoExecute"}],
@@ -48,7 +48,7 @@ fn nodepools_are_read_completely() {
     assert_eq!((name.as_str(), *weight), ("general", Some(7)));
     assert_eq!(
         requirements.to_string(),
-        "karpenter.kwok.sh/instance-cpu Exists <=16, kubernetes.io/arch In [amd64 arm64] minValues 2"
+        "karpenter.test.sh/instance-cpu Exists <=16, kubernetes.io/arch In [amd64 arm64] minValues 2"
     );
     assert_eq!(labels["team"], "a");
     assert_eq!(
@@ -56,7 +56,7 @@ fn nodepools_are_read_completely() {
         ("team=a:NoSchedule".to_owned(), "agent:NoExecute".to_owned())
     );
     assert_eq!(limits.json(), r#"{"cpu":"10","nodes":"3"}"#);
-    assert_eq!(node_class.kind, "KWOKNodeClass");
+    assert_eq!(node_class.kind, "TestNodeClass");
     assert_eq!(found.consolidate_after, Some(SignedDuration::from_secs(30)));
 }
 

@@ -107,7 +107,7 @@ fn the_consolidation_state_changes_with_the_cluster_or_after_five_minutes() {
     let pool = |generation: i64| -> Arc<karpenter_api::nodepool::NodePool> {
         object(json!({"metadata": {"name": "pool", "generation": generation},
             "spec": {"template": {"spec": {"requirements": [], "nodeClassRef":
-                {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}}))
+                {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"}}}}}))
     };
     #[rustfmt::skip]
     let cases: [(&str, Do, bool); 9] = [

@@ -189,7 +189,7 @@ fn pool(bench: &Bench, name: &str, is_healthy: bool) {
     let pool: Arc<karpenter_api::nodepool::NodePool> = object(json!({
         "metadata": {"name": name},
         "spec": {"template": {"spec": {"requirements": [], "nodeClassRef":
-            {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}},
+            {"group": "karpenter.test.sh", "kind": "TestNodeClass", "name": "default"}}}},
         "status": {"conditions": [{"type": "NodeRegistrationHealthy", "status": status,
             "reason": "x", "message": "", "lastTransitionTime": "2025-06-15T00:00:00Z"}]},
     }));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::testing::Bench;
-use crate::testing::fixtures::{node_claim, node_pool};
+use crate::testing::fixtures::{merged, node_claim, node_class, node_pool};
 
 fn controller_named(context: &Context, name: &str) -> Controller {
     let found = controllers(context).into_iter().find(|controller| controller.name() == name);
@@ -50,6 +50,37 @@ async fn unset_conditions_of_a_pool_count_as_unknown() {
     let labels = [("type", "Ready"), ("status", "Unknown")];
     let count = "operator_nodepool_status_condition_count";
     assert!((bench.number(count, &labels) - 1.0).abs() < f64::EPSILON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conditions_of_a_node_class_are_metrics_and_events() {
+    let bench = Bench::new().await;
+    let controller = controller_named(&bench.context, "operatorpkg.testnodeclass.status");
+    bench.create(node_class()).await;
+    bench.reconcile(&controller, "default").await.unwrap();
+    for condition in ["Ready", "Resolved"] {
+        for count in
+            ["operator_testnodeclass_status_condition_count", "operator_status_condition_count"]
+        {
+            let labels = [("name", "default"), ("type", condition), ("status", "Unknown")];
+            assert_eq!(bench.metric(count, &labels), 1, "40/OB-15: {count} of {condition}");
+        }
+    }
+    let conditions = ["Ready", "Resolved"].map(|condition| {
+        json!({"type": condition, "status": "True", "reason": condition, "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:30Z"})
+    });
+    let ready = json!({"status": {"conditions": conditions}});
+    bench.patch_status(merged(node_class(), &ready)).await;
+    bench.reconcile(&controller, "default").await.unwrap();
+    let message =
+        "Status condition transitioned, Type: Ready, Status: Unknown -> True, Reason: Ready";
+    let events: Vec<_> = bench.events().into_iter().filter(|(r, _)| r == "Ready").collect();
+    assert_eq!(events, [("Ready".to_owned(), message.to_owned())], "40/OB-15");
+    bench.delete(node_class()).await;
+    bench.reconcile(&controller, "default").await.unwrap();
+    let text = bench.context.metrics.registry().text();
+    assert!(!text.contains("operator_testnodeclass_status_condition_count{"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

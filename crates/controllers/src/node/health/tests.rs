@@ -197,9 +197,9 @@ async fn one_unhealthy_node_of_three_is_repaired() {
 #[tokio::test(start_paused = true)]
 async fn legacy_repair_needs_gate_flag_and_policies() {
     assert!(controller(&Bench::new().await.context).is_none());
-    let bench = bench().await;
+    let mut bench = bench().await;
     assert!(controller(&bench.context).is_some());
-    bench.cloud.set_repair_policies(Vec::new());
+    bench.context.repair_policies = [].into();
     assert!(controller(&bench.context).is_none());
 }
 

@@ -108,23 +108,25 @@ impl AuthorizedProcess {
         let bench = Bench::new().await;
         let forbidden: Arc<Mutex<Vec<Access>>> = Arc::default();
         let known = &bench.context;
-        let context = Context::new(Dependencies {
+        let dependencies = Dependencies {
             client: authorized_client(&known.client, &forbidden),
             clock: known.clock.clone(),
             rng: known.rng.clone(),
-            cloud: bench.cloud.clone(),
+            provider: known.provider.clone(),
+            repair_policies: known.repair_policies.clone(),
             options: Arc::new(options),
             metrics: known.metrics.clone(),
             events: known.events.clone(),
             executor: known.executor.clone(),
-            device_selectors: known.device_selectors.clone(),
-        });
+        };
+        let context = Context::new(dependencies, bench.cloud.clone());
         let readyz = readiness_checks(&context);
         readyz.evaluate_periodically(&bench.tasks);
         watch(&context, &bench.tasks);
         let (process, tasks) = (context.clone(), bench.tasks.clone());
         bench.tasks.spawn("process", async move {
-            run(&process, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
+            let work = ProviderWork::default();
+            run(&process, work, Arc::new(NoopObserver), &Shutdown::new(), &tasks).await;
         });
         bench.pass(Duration::from_mins(1)).await;
         Self { bench, context, forbidden, readyz }

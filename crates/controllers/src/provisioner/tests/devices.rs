@@ -155,7 +155,7 @@ async fn a_cluster_without_the_dra_api_does_not_block_cache_sync() {
     }
     let known = &bench.context;
     let cache =
-        crate::Cache::new(&broken.client, &known.clock, bench.cloud.as_ref(), &known.options);
+        crate::Cache::new(&broken.client, &known.clock, &bench.context.provider, &known.options);
     cache.start(&bench.tasks);
     bench.pass(Duration::from_millis(500)).await;
     assert_eq!(cache.unsynced_kinds(), []);

@@ -27,7 +27,7 @@ async fn fixture_with(pool: Value) -> Fixture {
 /// Creates a fixture whose unhealthy nodes are rebooted, with this bound of the drain.
 async fn rebooting_fixture(bound: Option<Duration>) -> Fixture {
     let never = json!({"disruption": {"consolidateAfter": "Never"}});
-    let fixture = Box::pin(fixture_with(never)).await;
+    let mut fixture = Box::pin(fixture_with(never)).await;
     let policy = |condition: &str, regex: &str, action| RepairPolicy {
         condition_type: condition.to_owned(),
         condition_status: "False".to_owned(),
@@ -37,10 +37,11 @@ async fn rebooting_fixture(bound: Option<Duration>) -> Fixture {
         priority: 0,
         action,
     };
-    fixture.bench.cloud.set_repair_policies(vec![
+    fixture.bench.context.repair_policies = [
         policy("Other", "", RepairAction::ReplaceNode),
         policy("BadNode", ".*", RepairAction::RebootNode),
-    ]);
+    ]
+    .into();
     Fixture::of(fixture.bench)
 }
 

@@ -7,7 +7,7 @@ use crate::{labels, resources};
 /// The keys, values and domains that validation and scheduling treat specially. Two builds differ
 /// in this value and in nothing else.
 #[derive(Clone, Debug)]
-pub struct Provider {
+pub struct ProviderRules {
     well_known_labels: BTreeSet<&'static str>,
     well_known_values: BTreeMap<&'static str, &'static [&'static str]>,
     well_known_resources: BTreeSet<&'static str>,
@@ -15,24 +15,27 @@ pub struct Provider {
     aliases: BTreeMap<&'static str, &'static str>,
 }
 
-impl Provider {
+impl ProviderRules {
+    /// Returns core's rules with the label domain and the well-known labels of a provider.
+    pub fn new(domain: &'static str, well_known: impl IntoIterator<Item = &'static str>) -> Self {
+        let mut rules = Self::core();
+        rules.well_known_labels.extend(well_known);
+        rules.restricted_domains.insert(domain);
+        rules
+    }
+
     /// The AWS provider.
     pub fn aws() -> Self {
-        let mut provider = Self::core();
-        provider.well_known_labels.extend(labels::aws::WELL_KNOWN);
+        let mut provider = Self::new(labels::aws::GROUP, labels::aws::WELL_KNOWN);
         provider.well_known_values.insert(labels::aws::INSTANCE_TENANCY, &labels::aws::TENANCIES);
         provider.well_known_resources.extend(resources::AWS_WELL_KNOWN);
-        provider.restricted_domains.insert(labels::aws::GROUP);
         provider.aliases.extend(labels::aws::ALIASES);
         provider
     }
 
     /// The KWOK provider.
     pub fn kwok() -> Self {
-        let mut provider = Self::core();
-        provider.well_known_labels.extend(labels::kwok::WELL_KNOWN);
-        provider.restricted_domains.insert(labels::kwok::GROUP);
-        provider
+        Self::new(labels::kwok::GROUP, labels::kwok::WELL_KNOWN)
     }
 
     fn core() -> Self {
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn restricted_domains_need_a_dot_boundary() {
-        let aws = Provider::aws();
+        let aws = ProviderRules::aws();
         #[rustfmt::skip]
         let cases = [
             // key                           restricted
@@ -137,14 +140,14 @@ mod tests {
         for (key, restricted) in cases {
             assert_eq!(aws.restricted_label(key).is_some(), restricted, "{key}");
         }
-        assert!(Provider::kwok().restricted_label("karpenter.kwok.sh/foo").is_some());
-        assert!(Provider::kwok().restricted_label("karpenter.k8s.aws/foo").is_none());
+        assert!(ProviderRules::kwok().restricted_label("karpenter.kwok.sh/foo").is_some());
+        assert!(ProviderRules::kwok().restricted_label("karpenter.k8s.aws/foo").is_none());
     }
 
     #[test]
     fn a_restricted_label_error_lists_the_allowed_labels() {
         assert_eq!(
-            Provider::kwok().restricted_label("kubernetes.io/hostname").unwrap(),
+            ProviderRules::kwok().restricted_label("kubernetes.io/hostname").unwrap(),
             "using label kubernetes.io/hostname is not allowed as it might interfere with the \
              internal provisioning logic; specify a well known label: \
              [karpenter.kwok.sh/instance-cpu karpenter.kwok.sh/instance-family \
@@ -159,8 +162,8 @@ mod tests {
     #[test]
     fn aliases_stand_for_stable_keys() {
         let ebs_zone = "topology.ebs.csi.aws.com/zone";
-        assert_eq!(Provider::aws().normalize(ebs_zone), labels::ZONE);
-        assert_eq!(Provider::kwok().normalize(ebs_zone), ebs_zone);
-        assert_eq!(Provider::kwok().normalize("beta.kubernetes.io/os"), labels::OS);
+        assert_eq!(ProviderRules::aws().normalize(ebs_zone), labels::ZONE);
+        assert_eq!(ProviderRules::kwok().normalize(ebs_zone), ebs_zone);
+        assert_eq!(ProviderRules::kwok().normalize("beta.kubernetes.io/os"), labels::OS);
     }
 }
