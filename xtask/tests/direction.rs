@@ -178,6 +178,60 @@ fn a_forbidden_dependency_is_found() {
     );
 }
 
+/// The crates that work for every provider, and the folders or files with their code.
+const NEUTRAL: [(&str, &str); 3] = [
+    ("karpenter-controllers", "crates/controllers/src"),
+    ("karpenter-operator", "crates/operator/src"),
+    ("karpenter-cluster", "crates/cluster/src"),
+];
+const PROVIDERS: [&str; 2] = ["karpenter-aws", "karpenter-kwok"];
+
+#[test]
+fn neutral_crates_depend_on_no_provider() {
+    let (_, arrows) = workspace();
+    let is_wrong = |arrow: &&Dependency| {
+        NEUTRAL.iter().any(|(name, _)| arrow.from == *name)
+            && PROVIDERS.contains(&arrow.to.as_str())
+    };
+    let wrong: Vec<_> = arrows
+        .iter()
+        .filter(is_wrong)
+        .map(|arrow| format!("{} -> {}", arrow.from, arrow.to))
+        .collect();
+    assert!(wrong.is_empty(), "a provider-neutral crate uses a provider: {wrong:?}");
+}
+
+#[test]
+fn neutral_code_names_no_provider() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let more =
+        ["crates/sim/src/world", "crates/sim/src/world.rs", "crates/karpenter/src/controller.rs"];
+    let places = NEUTRAL.iter().map(|(_, folder)| *folder).chain(more);
+    let mut files = Vec::new();
+    places.for_each(|place| source_files(&root.join(place), &mut files));
+    assert!(files.len() > 200, "{} files were found", files.len());
+    let mut wrong = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file is text").to_lowercase();
+        let forbidden =
+            ["name() == \"aws\"", "kwok"].into_iter().filter(|word| text.contains(word));
+        wrong.extend(forbidden.map(|word| format!("{}: {word}", file.display())));
+    }
+    assert!(wrong.is_empty(), "provider-neutral code names a provider:\n{}", wrong.join("\n"));
+}
+
+/// Collects the Rust files of a folder, or the file itself, without tests.
+fn source_files(path: &Path, files: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        let entries = fs::read_dir(path).expect("the folder can be read");
+        entries.for_each(|entry| source_files(&entry.expect("an entry").path(), files));
+    } else if path.extension().is_some_and(|extension| extension == "rs")
+        && path.file_stem().is_some_and(|name| name != "tests")
+    {
+        files.push(path.to_owned());
+    }
+}
+
 #[test]
 fn crates_do_not_use_forbidden_outside_crates() {
     let mut found = Vec::new();
