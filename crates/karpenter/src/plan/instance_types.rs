@@ -30,7 +30,7 @@ pub(super) fn unknown_types(group: &str) -> UnresolvedTypes {
     UnresolvedTypes(if group == labels::aws::GROUP {
         "EC2 instance types come with the AWS provider, not yet".to_owned()
     } else {
-        format!("nobody here knows the instance types of {group}")
+        format!("no provider of this version knows the instance types of {group}")
     })
 }
 
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(count(own, kwok), Ok(144));
         let not_yet = "EC2 instance types come with the AWS provider, not yet";
         assert_eq!(count(own, aws), Err(not_yet.to_owned()));
-        let unknown = "nobody here knows the instance types of other.sh";
+        let unknown = "no provider of this version knows the instance types of other.sh";
         assert_eq!(count(own, other), Err(unknown.to_owned()));
     }
 }

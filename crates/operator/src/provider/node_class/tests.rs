@@ -39,8 +39,8 @@ fn missing_conditions_of_a_node_class_count_as_unknown() {
     assert_eq!(all, [("Other", "Unknown"), ("Ready", "Unknown"), ("Resolved", "True")]);
 }
 
-#[test]
-fn the_typed_informer_of_a_node_class_is_found() {
+#[tokio::test]
+async fn the_typed_informer_of_a_node_class_is_found() {
     let service = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
     });
