@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Parser;
 use karpenter_core::catalog::Catalog;
-use karpenter_core::id::PodId;
+use karpenter_core::id::{NodeId, PodId};
 use karpenter_core::plan::Plan;
 use karpenter_core::scheduling::demand::demand;
 use karpenter_core::scheduling::{Fuel, Options, PreferencePolicy, Request, solve};
 use karpenter_core::snapshot::Snapshot;
+use karpenter_core::verify::{Level, check_plan};
 use serde::{Deserialize, Serialize};
 
 use crate::generate::Types;
@@ -33,6 +34,34 @@ pub struct Args {
     /// How many solves are timed.
     #[arg(long, default_value_t = 1)]
     runs: usize,
+    /// Also times the verification of the plan.
+    #[arg(long)]
+    verify: bool,
+}
+
+/// The quickest verification of a plan or of the commands of a pass, at each level.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerificationSeconds {
+    pub essential: f64,
+    pub complete: f64,
+}
+
+impl VerificationSeconds {
+    /// Times the check, which returns the number of violations; there must be none.
+    pub(crate) fn measure(runs: usize, check: impl Fn(Level) -> usize) -> Result<Self> {
+        let best = |level: Level| {
+            let mut best = f64::INFINITY;
+            for _ in 0..runs.max(1) {
+                let watch = Stopwatch::start();
+                let violations = check(level);
+                best = best.min(watch.elapsed().as_secs_f64());
+                anyhow::ensure!(violations == 0, "{violations} violations at {level:?}");
+            }
+            Ok(best)
+        };
+        Ok(Self { essential: best(Level::Essential)?, complete: best(Level::Complete)? })
+    }
 }
 
 /// The result of one measurement.
@@ -48,6 +77,9 @@ pub struct Measurement {
     pub median_seconds: f64,
     pub loaded_rss_bytes: u64,
     pub peak_rss_bytes: u64,
+    /// Only with `--verify`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationSeconds>,
 }
 
 /// A loaded snapshot with all inputs of a solve.
@@ -77,14 +109,23 @@ impl LoadedSnapshot {
 
     /// The decision, from nothing.
     pub fn solve(&self) -> Plan {
-        let request = Request {
+        solve(&self.request(&BTreeSet::new()), &mut Fuel::unlimited())
+    }
+
+    fn request<'a>(&'a self, excluded_nodes: &'a BTreeSet<NodeId>) -> Request<'a> {
+        Request {
             snapshot: &self.snapshot,
             catalog: &self.catalog,
             pods: &self.pods,
-            excluded_nodes: &BTreeSet::new(),
+            excluded_nodes,
             options: &self.options,
-        };
-        solve(&request, &mut Fuel::unlimited())
+        }
+    }
+
+    fn verify(&self, plan: &Plan, runs: usize) -> Result<VerificationSeconds> {
+        let none = BTreeSet::new();
+        let request = self.request(&none);
+        VerificationSeconds::measure(runs, |level| check_plan(&request, plan, level).len())
     }
 }
 
@@ -105,6 +146,7 @@ pub fn measure(args: &Args) -> Result<Measurement> {
         drop(again);
     }
     seconds.sort_by(f64::total_cmp);
+    let verification = args.verify.then(|| loaded.verify(&plan, args.runs)).transpose()?;
     let claimed: usize = plan.claims.iter().map(|claim| claim.pods.len()).sum();
     Ok(Measurement {
         nodes: plan.claims.len(),
@@ -120,6 +162,7 @@ pub fn measure(args: &Args) -> Result<Measurement> {
         median_seconds: seconds[seconds.len() / 2],
         loaded_rss_bytes,
         peak_rss_bytes,
+        verification,
     })
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::SideResult;
 use crate::generate::Types;
 use crate::host::Stopwatch;
-use crate::measure::{memory_status_bytes, reset_peak_memory};
+use crate::measure::{VerificationSeconds, memory_status_bytes, reset_peak_memory};
 use crate::{catalog, load};
 
 /// Looks once at a generated snapshot and prints what it took, as JSON.
@@ -24,6 +24,9 @@ pub struct Args {
     /// How many passes are timed.
     #[arg(long, default_value_t = 1)]
     runs: usize,
+    /// Also times the verification of the commands.
+    #[arg(long)]
+    verify: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -46,6 +49,9 @@ pub struct Measurement {
     pub savings: f64,
     pub loaded_rss_bytes: u64,
     pub peak_rss_bytes: u64,
+    /// Only with `--verify`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationSeconds>,
 }
 
 impl Measurement {
@@ -89,6 +95,13 @@ impl LoadedSnapshot {
         PassContext::new(&self.snapshot, &self.catalog, &self.settings, self.now)
     }
 
+    fn verify(&self, found: &PassOutcome, runs: usize) -> Result<VerificationSeconds> {
+        let context = self.pass_context();
+        VerificationSeconds::measure(runs, |level| {
+            disruption::check_commands(&context, &found.commands, level).concat().len()
+        })
+    }
+
     /// Runs one pass without knowledge from an earlier one.
     pub fn run_pass(&self) -> PassOutcome {
         run_pass(&self.pass_context())
@@ -121,6 +134,7 @@ pub fn measure(args: &Args) -> Result<Measurement> {
     for _ in 0..args.runs {
         drop(timed(&context, &mut unchanged));
     }
+    let verification = args.verify.then(|| loaded.verify(&found, args.runs)).transpose()?;
     let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
     let sum = |count: fn(&disruption::Command) -> usize| found.commands.iter().map(count).sum();
     Ok(Measurement {
@@ -132,5 +146,6 @@ pub fn measure(args: &Args) -> Result<Measurement> {
         savings: found.commands.iter().fold(0.0, |saved, command| saved + command.savings),
         loaded_rss_bytes,
         peak_rss_bytes,
+        verification,
     })
 }

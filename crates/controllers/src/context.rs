@@ -8,6 +8,7 @@ use karpenter_api::nodeclaim::NodeClaim;
 use karpenter_api::nodepool::NodePool;
 use karpenter_cluster::cost::CostTracker;
 use karpenter_cluster::mirror::Mirror;
+use karpenter_core::verify::Level;
 use karpenter_operator::clock::Clock;
 use karpenter_operator::cloud::{
     BoxError, CloudProvider, MetricsDecorator, OverlayDecorator, OverlayStore, RepairPolicy,
@@ -26,6 +27,7 @@ use kube::{Client, Resource};
 
 use crate::failed_consolidation::ConsolidationTracker;
 use crate::nodepool::registration_health::RegistrationHealth;
+use crate::plan_check::PlanCheck;
 use crate::provisioner::batcher::Batcher;
 use crate::{Cache, state};
 
@@ -54,6 +56,8 @@ pub struct Context {
     pub batcher: Batcher,
     /// Runs decisions that take long.
     pub executor: Arc<dyn Executor>,
+    /// Verifies plans before they are carried out.
+    pub(crate) plan_check: PlanCheck,
     /// Tracks the costs of the nodes of NodePools.
     pub(crate) cost_tracker: Arc<Mutex<CostTracker>>,
     /// Tracks running and recent consolidations, to detect failed ones.
@@ -145,6 +149,7 @@ impl Context {
             registration_health: RegistrationHealth::default(),
             batcher,
             executor: dependencies.executor,
+            plan_check: PlanCheck::new(Level::of_build()),
             cost_tracker: Arc::default(),
             consolidation_tracker: Arc::default(),
         }

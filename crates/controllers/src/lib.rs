@@ -18,6 +18,7 @@ pub mod node_overlay;
 pub mod nodeclaim;
 pub mod nodepool;
 mod objects;
+mod plan_check;
 mod pod_deletion_cost;
 pub mod process;
 pub mod provisioner;

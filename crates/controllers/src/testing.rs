@@ -33,6 +33,7 @@ use crate::{Context, Dependencies, process};
 
 pub(crate) mod faults;
 pub(crate) mod fixtures;
+pub(crate) mod logs;
 
 /// The controllers' context with a fake environment.
 pub(crate) struct Bench {

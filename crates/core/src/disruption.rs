@@ -38,6 +38,7 @@ mod search;
 mod simulation;
 mod static_drift;
 mod validation;
+mod verification;
 
 pub use allowances::{Allowances, PoolAllowance};
 pub use balanced::PoolScore;
@@ -63,3 +64,4 @@ pub use validation::{
     FailureClass, ValidatedCommand, ValidationFailure, instance_type_names, recheck_candidates,
     validate,
 };
+pub use verification::check_commands;

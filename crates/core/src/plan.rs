@@ -30,6 +30,15 @@ pub struct Plan {
     pub was_cut_short: bool,
 }
 
+impl Plan {
+    /// Returns the pods on existing nodes and NodeClaims.
+    pub fn placed_pods(&self) -> impl Iterator<Item = PodId> {
+        let on_nodes = self.existing_nodes.iter().flat_map(|(_, pods)| pods);
+        let on_claims = self.claims.iter().flat_map(|claim| &claim.pods);
+        on_nodes.chain(on_claims).copied()
+    }
+}
+
 /// A NodeClaim that the plan creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedNodeClaim {

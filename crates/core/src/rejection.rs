@@ -36,6 +36,10 @@ pub enum PodRejection {
         /// What was missed.
         unmet: MinValuesUnmet,
     },
+    /// The plan placed the pod against a rule, with the text of the violation.
+    ///
+    /// This is a bug of the solver. Verification has dropped the placement.
+    PlanViolation(String),
 }
 
 /// The reason why one NodePool rejected a pod.
@@ -259,6 +263,9 @@ impl fmt::Display for PodRejection {
                 "pod didn’t schedule because NodePool couldn’t meet minValues requirements, \
                  validating minValues, {unmet} (NodePool={pool})"
             ),
+            Self::PlanViolation(violation) => {
+                write!(f, "planned placement violates a rule, this is a bug: {violation}")
+            }
         }
     }
 }

@@ -33,7 +33,9 @@ pub use node::{NodeBuilder, node};
 pub use outcome::Outcome;
 pub use pod::{PodBuilder, pod};
 pub use pool::{PoolBuilder, daemon, pool};
-pub use solve::{solve_both, solve_both_unverified, solve_fast, solve_with_type_limit};
+pub use solve::{
+    run_verified_pass, solve_both, solve_both_unverified, solve_fast, solve_with_type_limit,
+};
 pub use terms::{AffinityTermBuilder, SpreadBuilder, spread, term};
 pub use text::{assert_plan_text, parse_world};
 pub use types::{RESERVATION_ID, TypeBuilder, cpu_bound_type, instance_type, offering, reserved};

@@ -13,7 +13,7 @@ use karpenter_core::requirement::Operator;
 use karpenter_core::scheduling::{Fuel, PreferencePolicy};
 use karpenter_core::testing::{
     NodeBuilder, PoolBuilder, TypeBuilder, World, cpu_bound_type, instance_type, node, offering,
-    pod, pool, reserved, term,
+    pod, pool, reserved, run_verified_pass, term,
 };
 
 #[path = "disruption_methods/balanced.rs"]
@@ -97,7 +97,7 @@ fn run_with(
     let settings = Settings { scheduling: world.options.clone(), ..settings.clone() };
     let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
     change(&mut context);
-    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
+    run_verified_pass(&context, Method::Emptiness)
 }
 
 /// Returns method, decision and sorted nodes of each command.

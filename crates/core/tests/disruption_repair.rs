@@ -13,7 +13,7 @@ use karpenter_core::snapshot::NodeCondition;
 use karpenter_core::static_capacity::ClaimCounts;
 use karpenter_core::testing::{
     NodeBuilder, PoolBuilder, TypeBuilder, World, cpu_bound_type, node, offering, pod, pool,
-    reserved,
+    reserved, run_verified_pass,
 };
 
 const ZONE: &str = "test-zone-1";
@@ -95,7 +95,7 @@ fn run_with(
     let mut context = PassContext::new(&world.snapshot, &world.catalog, settings, now());
     context.repair = Some(RepairRules { policies, history: &history });
     change(&mut context);
-    run_pass(&context, Method::Repair, &mut SearchFuel::unlimited())
+    run_verified_pass(&context, Method::Repair)
 }
 
 fn repairs(pass: &PassOutcome) -> Vec<&Command> {

@@ -3,15 +3,15 @@
 
 use jiff::Timestamp;
 use karpenter_core::disruption::{
-    ConsolidationPolicy, Decision, FailureClass, Method, PassContext, PassOutcome, SearchFuel,
-    SearchMode, Settings, apply_command, instance_type_names, run_pass, validate,
+    ConsolidationPolicy, Decision, FailureClass, Method, PassContext, PassOutcome, SearchMode,
+    Settings, apply_command, instance_type_names, validate,
 };
 use karpenter_core::pod::OwnerKind;
 use karpenter_core::requirement::Operator;
 use karpenter_core::scheduling::Fuel;
 use karpenter_core::testing::{
     NodeBuilder, PoolBuilder, TypeBuilder, World, instance_type, local_volume, node, offering, pod,
-    pool, volume_claim,
+    pool, run_verified_pass, volume_claim,
 };
 
 const ZONE: &str = "test-zone-1";
@@ -42,7 +42,7 @@ fn pass_outcome_with_pool_costs(world: &World, costs: &[(&str, f64)]) -> PassOut
     let settings = Settings { search: SearchMode::Upstream, ..Settings::default() };
     let mut context = PassContext::new(&world.snapshot, &world.catalog, &settings, now());
     context.pool_costs = costs.iter().map(|&(pool, cost)| (pool.to_owned(), cost)).collect();
-    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
+    run_verified_pass(&context, Method::Emptiness)
 }
 
 fn close(a: f64, b: f64) -> bool {

@@ -19,7 +19,7 @@ use karpenter_core::selector::{LabelSelector, Selector};
 use karpenter_core::snapshot::{PodDisruptionBudget, Snapshot};
 use karpenter_core::testing::{
     NodeBuilder, PoolBuilder, SeededRng, TypeBuilder, World, instance_type, node, offering, pod,
-    pool, term,
+    pool, run_verified_pass, term,
 };
 use proptest::prelude::*;
 
@@ -189,7 +189,7 @@ fn some_pod(name: &str, rng: &mut SeededRng) -> karpenter_core::testing::PodBuil
 
 fn pass_outcome(world: &World, settings: &Settings) -> PassOutcome {
     let context = PassContext::new(&world.snapshot, &world.catalog, settings, now());
-    run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited())
+    run_verified_pass(&context, Method::Emptiness)
 }
 
 fn settings(search: SearchMode, spot_to_spot: bool) -> Settings {

@@ -85,7 +85,7 @@ fn cut_short_plans(world: &World, steps: u64) -> [(Plan, Vec<verify::Violation>)
     let solvers: [fn(&Request<'_>, &mut Fuel<'_>) -> Plan; 2] = [solve, reference::solve];
     solvers.map(|solve| {
         let plan = solve(&request, &mut Fuel::after_steps(steps));
-        let violations = verify::check_plan(&request, &plan);
+        let violations = verify::check_plan(&request, &plan, verify::Level::Complete);
         (plan, violations)
     })
 }

@@ -21,3 +21,4 @@ mod rejection_text;
 pub(crate) mod report;
 pub(crate) mod table;
 mod unusable_pool;
+mod violations;

@@ -18,6 +18,7 @@ use karpenter_operator::options::{ConsolidationSearch, Gate};
 
 use super::observation::Observation;
 use crate::Context;
+use crate::plan_check::InvalidCommand;
 use crate::provisioner::decision;
 
 /// How long multi-node consolidation may search.
@@ -55,6 +56,8 @@ pub(super) struct Repair {
 #[derive(Debug)]
 pub(super) struct PassResult {
     pub(super) pass: PassOutcome,
+    /// Commands of the pass that break a rule. They are not among its commands.
+    pub(super) invalid: Vec<InvalidCommand>,
     /// The allowances of the budgets, by reason.
     pub(super) allowances: Vec<(Reason, Allowances)>,
     /// Provider ids of nodes with a command when the pass started.
@@ -67,7 +70,7 @@ pub(super) async fn evaluate(
     observation: &Observation,
     input: PassInput,
 ) -> Result<PassResult, ReconcileError> {
-    let clock = context.clock.clone();
+    let (clock, check) = (context.clock.clone(), context.plan_check.clone());
     let reasons = reasons(input.repair.is_some());
     let found = with_pass_context(context, observation, input, move |world| {
         let fuel = |longest: Duration| {
@@ -84,7 +87,11 @@ pub(super) async fn evaluate(
         let allowances = reasons.into_iter().map(|one| (one, Allowances::new(world, one)));
         let allowances = allowances.collect();
         let queued = world.queued.clone();
-        PassResult { pass: run_pass(world, Method::Repair, &mut time), allowances, queued }
+        let mut pass = run_pass(world, Method::Repair, &mut time);
+        let found = std::mem::take(&mut pass.commands);
+        let (commands, invalid) = check.verify_commands(world, found);
+        pass.commands = commands;
+        PassResult { pass, invalid, allowances, queued }
     });
     found.await
 }

@@ -34,13 +34,16 @@ use super::observation::Observation;
 use super::pending_commands::{PendingCommand, PendingCommands};
 use super::queue::CommandQueue;
 use super::start::start;
-use super::validation::{recheck, validate};
+use super::validation::{Verdict, recheck, validate};
 use super::{events, mark, metrics, pending_commands, reboot};
 use crate::Context;
+use crate::plan_check::{DroppedObjects, InvalidCommand, report_violations};
 
 #[cfg(test)]
 mod tests;
 
+/// The name of the controller, also in metrics.
+const DISRUPTION: &str = "disruption";
 /// The time between passes when there is nothing to do.
 const POLL: Duration = Duration::from_secs(10);
 /// The retry interval while the mirror is not synced.
@@ -60,7 +63,7 @@ pub(super) fn controller(context: &Context, command_queue: &CommandQueue) -> Con
             .map(Arc::new),
         loop_state: Mutex::default(),
     };
-    Controller::new("disruption", &context.clock, disruptor).singleton()
+    Controller::new(DISRUPTION, &context.clock, disruptor).singleton()
 }
 
 struct Disruptor {
@@ -119,6 +122,7 @@ impl Reconcile for Disruptor {
         );
         let found = evaluate(context, &observation, self.pass_input(&observation, state)).await?;
         events::record_pass_result(context, &observation, &found);
+        found.invalid.iter().for_each(|invalid| self.drop_invalid_command(invalid));
         self.store_pass_result(&found, state);
         has_acted |= self.start_or_delay_commands(&observation, found).await;
         Ok(Outcome::RequeueAfter(if has_acted { Duration::ZERO } else { self.requeue_after() }))
@@ -272,16 +276,17 @@ impl Disruptor {
             let PendingCommand { command, observation: before, evaluation_started, .. } = pending;
             self.record_evaluation_duration(command.method, evaluation_started);
             match verdict {
-                Ok(valid) => {
+                Verdict::Valid(valid) => {
                     self.count_failed(command.method, valid.failed_count);
                     let before = if valid.is_without_replacements { after.clone() } else { before };
                     after.apply(&valid.refreshed);
                     holding.push((before, valid.command));
                 }
-                Err(invalid) => {
-                    self.count_failed(command.method, invalid.failed_count);
-                    self.drop_command(&command, &invalid);
+                Verdict::Invalid(failure) => {
+                    self.count_failed(command.method, failure.failed_count);
+                    self.drop_command(&command, &failure);
                 }
+                Verdict::Violates(invalid) => self.drop_invalid_command(&invalid),
             }
         }
         let holding = self.within_limits(observation, self.recheck(holding).await?);
@@ -380,13 +385,23 @@ impl Disruptor {
         }
     }
 
+    /// Reports a command that breaks a rule. The other methods go first in the next pass.
+    fn drop_invalid_command(&self, invalid: &InvalidCommand) {
+        let InvalidCommand { command, violations } = invalid;
+        let objects = DroppedObjects::of_command(command);
+        report_violations(&self.context, DISRUPTION, violations, &objects);
+        if !self.uses_own_search() {
+            self.loop_state().skipped_methods.insert(command.method);
+        }
+    }
+
     /// Starts the commands of a pass, or delays them for validation. Returns whether it did any of
     /// it.
     async fn start_or_delay_commands(&self, observation: &Observation, found: PassResult) -> bool {
         let last_method = found.pass.eligible_counts.last().map(|(method, _)| *method);
         if let Some(method) = last_method {
             let scheduling =
-                karpenter_operator::metrics::labels::Controller { controller: "disruption" };
+                karpenter_operator::metrics::labels::Controller { controller: DISRUPTION };
             let took = self.since(observation.now);
             self.context.metrics.scheduler_scheduling_duration.observe(&scheduling, took);
             if !method.is_validated() || found.pass.commands.is_empty() {

@@ -13,18 +13,37 @@ use super::evaluate::{PassInput, with_pass_context};
 use super::observation::Observation;
 use super::pending_commands::PendingCommand;
 use crate::Context;
+use crate::plan_check::InvalidCommand;
 
-/// Validates a command on a new observation.
+/// The result of a validation.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Valid(Box<ValidatedCommand>),
+    Invalid(ValidationFailure),
+    /// The command is valid, and where its pods go now breaks a rule.
+    Violates(Box<InvalidCommand>),
+}
+
+/// Validates a command on a new observation, and verifies where its pods go now.
 pub(super) async fn validate(
     context: &Context,
     observation: &Observation,
     input: PassInput,
     pending: &PendingCommand,
-) -> Result<Result<ValidatedCommand, ValidationFailure>, ReconcileError> {
+) -> Result<Verdict, ReconcileError> {
     let types = planned_types(pending);
-    let command = pending.command.clone();
+    let (command, check) = (pending.command.clone(), context.plan_check.clone());
     let decided = with_pass_context(context, observation, input, move |world| {
-        decide(world, &command, &types, &mut Fuel::unlimited())
+        match decide(world, &command, &types, &mut Fuel::unlimited()) {
+            Ok(valid) => {
+                let (_, mut invalid) = check.verify_commands(world, vec![valid.refreshed.clone()]);
+                match invalid.pop() {
+                    None => Verdict::Valid(Box::new(valid)),
+                    Some(invalid) => Verdict::Violates(Box::new(invalid)),
+                }
+            }
+            Err(failure) => Verdict::Invalid(failure),
+        }
     });
     decided.await
 }

@@ -11,7 +11,7 @@ use karpenter_core::plan::Plan;
 use karpenter_core::scheduling::demand::{Demand, demand};
 use karpenter_core::scheduling::{Fuel, Options, Request, solve};
 use karpenter_core::snapshot::Snapshot;
-use karpenter_core::verify;
+use karpenter_core::verify::{DroppedPlacement, VerifiedPlan, Violation};
 use karpenter_operator::cloud::{CloudError, CloudErrorClass};
 use karpenter_operator::compute::run;
 use karpenter_operator::harness::ReconcileError;
@@ -31,8 +31,11 @@ pub(super) struct Decision {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) catalog: Catalog,
     pub(super) demand: Demand,
-    /// None if there is no pool to launch from.
+    /// None if there is no pool to launch from. It has no violations.
     pub(super) plan: Option<Plan>,
+    /// What verification found in the plan of the solver, and dropped.
+    pub(super) violations: Vec<Violation>,
+    pub(super) dropped: Vec<DroppedPlacement>,
     /// The pools as they were, by name.
     pub(super) pools: BTreeMap<String, Arc<NodePool>>,
     pub(super) took: Duration,
@@ -58,11 +61,11 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Reconc
     }
     let catalog = catalog(context, &pools).await?;
     evaluate_device_selectors(context, &mut snapshot, &catalog).await;
-    let plan = if pools.is_empty() {
+    let verified = if pools.is_empty() {
         info!("no dynamic nodepools found");
         None
     } else if demand.to_place.is_empty() {
-        Some(Plan::default())
+        Some(VerifiedPlan::default())
     } else {
         let id = context.rng.fork("run").fork(&started.to_string()).uuid();
         // The solver does not report progress per pod: it takes milliseconds.
@@ -70,7 +73,11 @@ pub(super) async fn decide(context: &Context) -> Result<Option<Decision>, Reconc
         Some(plan(context, &snapshot, &catalog, &demand, started).await?)
     };
     let took = context.clock.now().duration_since(started).try_into().unwrap_or_default();
-    Ok(Some(Decision { snapshot, catalog, demand, plan, pools, took }))
+    let (plan, violations, dropped) = match verified {
+        Some(VerifiedPlan { plan, violations, dropped }) => (Some(plan), violations, dropped),
+        None => (None, Vec::new(), Vec::new()),
+    };
+    Ok(Some(Decision { snapshot, catalog, demand, plan, violations, dropped, pools, took }))
 }
 
 /// Returns the pods to place, without those that consolidation moves.
@@ -81,16 +88,17 @@ fn demand_without_moving_pods(context: &Context, snapshot: &Snapshot) -> Demand 
     demand
 }
 
+/// Solves, and drops what breaks a rule from the plan.
 async fn plan(
     context: &Context,
     snapshot: &Arc<Snapshot>,
     catalog: &Catalog,
     demand: &Demand,
     started: Timestamp,
-) -> Result<Plan, ReconcileError> {
+) -> Result<VerifiedPlan, ReconcileError> {
     let (snapshot, catalog, pods) = (snapshot.clone(), catalog.clone(), demand.to_place.clone());
     let options = options(context);
-    let clock = context.clock.clone();
+    let (clock, check) = (context.clock.clone(), context.plan_check.clone());
     let deadline = started.checked_add(DEADLINE).unwrap_or(Timestamp::MAX);
     let solved = run(context.executor.as_ref(), move || {
         let without = BTreeSet::new();
@@ -102,20 +110,9 @@ async fn plan(
             options: &options,
         };
         let plan = solve(&request, &mut Fuel::limited_by(|| clock.now() < deadline));
-        // For tests and the demo only: it is not optimized, and was an eighth of all allocations of
-        // a scale-up.
-        let violations =
-            if cfg!(debug_assertions) { verify::check_plan(&request, &plan) } else { Vec::new() };
-        (plan, violations)
+        check.verify_plan(&request, plan)
     });
-    let (plan, violations) = ok_or_unfinished(solved.await)?;
-    if let Some(first) = violations.first() {
-        // A plan that breaks a rule is a bug of ours; to launch nothing is better than the wrong.
-        error!(violations = violations.len(), first = ?first, "dropped a plan that breaks a rule");
-        return Err(ReconcileError::new("the plan breaks a rule of its own")
-            .with_field("first", format!("{first:?}")));
-    }
-    Ok(plan)
+    ok_or_unfinished(solved.await)
 }
 
 /// Returns the options of the solver.

@@ -16,6 +16,7 @@ use super::decision::Decision;
 use super::preference_warnings::PreferenceWarnings;
 use super::unschedulable_pods::UnschedulableLog;
 use crate::Context;
+use crate::plan_check::{DroppedObjects, report_violations};
 
 /// The name of the controller in metrics.
 pub(super) const PROVISIONER: &str = "provisioner";
@@ -46,12 +47,26 @@ pub(super) fn record_decision(context: &Context, decision: &Decision, history: &
     record_pod_times(context, decision);
     record_ignored_pods(context, decision);
     history.preference_warnings.log_new(context, decision);
+    record_violations(context, decision);
     let Some(plan) = &decision.plan else { return };
     record_effective_zones(context, plan);
     history.unschedulable.report(context, decision, plan);
     nominate(context, &decision.snapshot, plan);
     publish_unusable_pools(context, decision, plan);
     log_summary(decision, plan);
+}
+
+/// Reports what verification dropped. Its pods are among the rejected ones of the plan.
+fn record_violations(context: &Context, decision: &Decision) {
+    let mut objects = DroppedObjects::default();
+    for dropped in &decision.dropped {
+        objects.pods.extend(dropped.pods.iter().map(|pod| decision.snapshot.pod(*pod).full_name()));
+        objects.nodes.extend(dropped.node.clone());
+        objects.node_pools.extend(dropped.node_pool.clone());
+    }
+    objects.node_pools.sort();
+    objects.node_pools.dedup();
+    report_violations(context, PROVISIONER, &decision.violations, &objects);
 }
 
 /// Records the scheduling times of pods in the mirror and in metrics.

@@ -24,7 +24,7 @@ pub fn demand(snapshot: &Snapshot) -> Demand {
     let mut demand = Demand::default();
     for (index, pod) in snapshot.pods.iter().enumerate() {
         let id = PodId::new(index);
-        if is_on_deleting_node(snapshot, pod) || (pod.is_virtual && pod.node.is_none()) {
+        if is_placed_unvalidated(snapshot, pod) {
             demand.to_place.push(id);
         } else if is_provisionable(pod) {
             match problem(snapshot, pod) {
@@ -36,6 +36,17 @@ pub fn demand(snapshot: &Snapshot) -> Demand {
         }
     }
     demand
+}
+
+/// Returns whether [`demand`] has the pod among those to place.
+pub fn is_demanded(snapshot: &Snapshot, pod: &Pod) -> bool {
+    is_placed_unvalidated(snapshot, pod)
+        || (is_provisionable(pod) && problem(snapshot, pod).is_none())
+}
+
+/// Returns whether the pod is placed without validation.
+fn is_placed_unvalidated(snapshot: &Snapshot, pod: &Pod) -> bool {
+    is_on_deleting_node(snapshot, pod) || (pod.is_virtual && pod.node.is_none())
 }
 
 /// Returns whether the pod waits for capacity.

@@ -1,5 +1,6 @@
 //! Chooses the solvers that tests run.
 
+use crate::disruption::{Method, PassContext, PassOutcome, SearchFuel, check_commands, run_pass};
 use crate::id::{NodeId, PodId};
 use crate::plan::Plan;
 use crate::scheduling::{
@@ -21,9 +22,18 @@ pub fn solve_fast(request: &Request<'_>) -> Plan {
     assert_no_violations(request, solve(request, &mut Fuel::unlimited()))
 }
 
+/// Runs a disruption pass and checks that its commands keep the rules of Kubernetes.
+#[track_caller]
+pub fn run_verified_pass(context: &PassContext<'_>, from: Method) -> PassOutcome {
+    let pass = run_pass(context, from, &mut SearchFuel::unlimited());
+    let violations = check_commands(context, &pass.commands, verify::Level::Complete);
+    assert!(violations.iter().all(Vec::is_empty), "commands break rules: {violations:#?}");
+    pass
+}
+
 #[track_caller]
 fn assert_no_violations(request: &Request<'_>, plan: Plan) -> Plan {
-    let violations = verify::check_plan(request, &plan);
+    let violations = verify::check_plan(request, &plan, verify::Level::Complete);
     assert!(violations.is_empty(), "the plan breaks rules: {violations:#?}");
     plan
 }

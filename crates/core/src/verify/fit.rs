@@ -1,7 +1,10 @@
 //! Checks one node or NodeClaim: taints, labels, resources, ports and volumes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use super::Level;
+use super::amounts::AmountTable;
 use super::planned_cluster::{
     HOSTNAME, PlannedCluster, PlannedNode, PlannedNodeKind, first_untolerated_taint,
     node_affinity_alternatives,
@@ -16,34 +19,98 @@ use crate::scheduling::{MinValuesPolicy, min_values};
 use crate::snapshot::{Daemon, Pool, StateNode};
 use crate::volume::Attachments;
 
-pub(super) fn check(
-    places: &PlannedCluster<'_>,
-    place: &PlannedNode<'_>,
-    found: &mut Vec<Violation>,
-) {
-    for pod in &place.placed {
-        check_admission(places, place, pod, found);
+/// Checks nodes and NodeClaims one by one.
+pub(super) struct FitCheck<'c, 'a> {
+    cluster: &'c PlannedCluster<'a>,
+    level: Level,
+    amounts: AmountTable,
+}
+
+impl<'c, 'a> FitCheck<'c, 'a> {
+    pub(super) fn new(cluster: &'c PlannedCluster<'a>, level: Level) -> Self {
+        Self { cluster, level, amounts: AmountTable::default() }
     }
-    check_host_ports(place, found);
-    let attached = attached(places, place);
-    match &place.kind {
-        PlannedNodeKind::Node { node, is_active } => {
-            if !is_active {
-                found.push(Violation::NodeGone { node: node.name.clone() });
+
+    pub(super) fn check(&mut self, place: &PlannedNode<'a>, found: &mut Vec<Violation>) {
+        for pod in &place.placed {
+            check_admission(self.cluster, place, pod, found);
+        }
+        check_host_ports(place, found);
+        match &place.kind {
+            PlannedNodeKind::Node { node, is_active } => {
+                if !is_active {
+                    found.push(Violation::NodeGone { node: node.name.clone() });
+                }
+                self.check_existing_node(place, node, found);
             }
-            check_existing_node(places, place, node, found);
-            for driver in
-                drivers_over_limit(&attached, |driver| volume_limit_of_node(places, node, driver))
-            {
-                found.push(Violation::VolumeLimit { target: place.target.clone(), driver });
+            PlannedNodeKind::Claim { claim, position, types, .. } => {
+                self.check_node_claim(place, claim, *position, types, found);
+                if self.level == Level::Complete {
+                    check_launch(self.cluster, place, found);
+                }
             }
         }
-        PlannedNodeKind::Claim { claim, pool, position, types } => {
-            check_node_claim(places, place, (claim, *position), pool, types, found);
-            for own in types {
-                for driver in drivers_over_limit(&attached, |d| own.volume_limits.get(d).copied()) {
-                    found.push(Violation::VolumeLimit { target: place.target.clone(), driver });
-                }
+        check_volume_limits(self.cluster, place, found);
+    }
+
+    /// Checks that bound pods, new pods and missing daemons fit the node.
+    ///
+    /// Missing daemons count with [`Level::Complete`].
+    fn check_existing_node(
+        &mut self,
+        place: &PlannedNode<'_>,
+        node: &StateNode,
+        found: &mut Vec<Violation>,
+    ) {
+        let new = self.amounts.requests(place.placed.iter().map(|pod| &*pod.spec));
+        let all = place.bound.iter().chain(&place.placed);
+        let used = self.amounts.requests(all.map(|pod| &*pod.spec));
+        let to_come = match self.level {
+            Level::Essential => Resources::default(),
+            Level::Complete => missing_daemons(self.cluster, place, node),
+        };
+        let mut short = |resource: &str| {
+            let resource = resource.to_owned();
+            found.push(Violation::NodeTooSmall { node: node.name.clone(), resource });
+        };
+        // Bound pods may hold what the node no longer lists; new ones may not ask for it.
+        let used: BTreeMap<&str, Quantity> = self.amounts.named(&used).collect();
+        for (resource, has) in node.allocatable.iter() {
+            let used = used.get(resource).copied().unwrap_or(Quantity::ZERO);
+            if used.saturating_add(to_come.amount(resource)) > has {
+                short(resource);
+            }
+        }
+        for (resource, amount) in self.amounts.named(&new) {
+            if amount > Quantity::ZERO && node.allocatable.get(resource).is_none() {
+                short(resource);
+            }
+        }
+    }
+
+    /// Checks that the requests and every instance type of a NodeClaim cover its pods.
+    fn check_node_claim(
+        &mut self,
+        place: &PlannedNode<'_>,
+        claim: &PlannedNodeClaim,
+        position: usize,
+        types: &[&Arc<InstanceType>],
+        found: &mut Vec<Violation>,
+    ) {
+        if types.is_empty() || place.placed.is_empty() {
+            found.push(Violation::EmptyClaim { claim: position });
+        }
+        let need = self.amounts.requests(place.placed.iter().map(|pod| &*pod.spec));
+        for (resource, amount) in self.amounts.named(&need) {
+            if claim.requests.amount(resource) < amount {
+                let resource = resource.to_owned();
+                found.push(Violation::Requests { claim: position, resource });
+            }
+        }
+        for own in types {
+            if !self.amounts.fits_type(&need, own) {
+                let instance_type = own.name.clone();
+                found.push(Violation::TypeTooSmall { claim: position, instance_type });
             }
         }
     }
@@ -60,11 +127,11 @@ fn check_admission(
     if let Some(taint) = first_untolerated_taint(place.taints(), &pod.spec.tolerations) {
         found.push(Violation::Taint { pod: name(), target: target(), taint: taint.clone() });
     }
-    if !node_affinity_alternatives(&pod.spec)
-        .iter()
-        .any(|requested| meets_requirements(places, place, requested))
-    {
+    if !meets_node_affinity(places, place, &pod.spec) {
         found.push(Violation::NodeAffinity { pod: name(), target: target() });
+    }
+    if pod.volume_claims.is_empty() {
+        return;
     }
     let volumes = places.request.snapshot.volumes.node_requirement_alternatives(pod);
     let is_reachable = volumes.is_ok_and(|volumes| {
@@ -76,9 +143,29 @@ fn check_admission(
     }
 }
 
+/// Returns whether a node or NodeClaim meets the node selector and a required term.
+fn meets_node_affinity(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    spec: &PodSpec,
+) -> bool {
+    if spec.node_selector.is_empty() && spec.node_affinity.is_empty() {
+        return true;
+    }
+    match &place.kind {
+        PlannedNodeKind::Node { .. } => node_affinity_alternatives(spec)
+            .iter()
+            .any(|requested| meets_requirements(places, place, requested)),
+        // Without copies: a plan may have many NodeClaims.
+        PlannedNodeKind::Claim { claim, .. } => {
+            claim_meets(claim, &spec.node_selector)
+                && (spec.node_affinity.is_empty()
+                    || spec.node_affinity.iter().any(|term| claim_meets(claim, term)))
+        }
+    }
+}
+
 /// Returns whether a node or NodeClaim meets the requirements.
-///
-/// A NodeClaim has to meet them with every value that it may still take.
 fn meets_requirements(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
@@ -91,17 +178,28 @@ fn meets_requirements(
             labels.add(Requirement::in_values(HOSTNAME, [hostname.as_str()]));
             labels.compatible(requested, &BTreeSet::new()).is_ok()
         }
-        // The hostname of a node to come is not known; that it is not some other node's is.
-        PlannedNodeKind::Claim { claim, .. } => requested.iter().all(|requested| {
-            claim.requirements.get(requested.key()).map_or_else(
-                || requested.key() == HOSTNAME && requested.is_complement(),
-                |own| {
-                    let both = own.intersection(requested).with_min_values(None);
-                    both == own.clone().with_min_values(None)
-                },
-            )
-        }),
+        PlannedNodeKind::Claim { claim, .. } => claim_meets(claim, requested),
     }
+}
+
+/// Returns whether a NodeClaim meets requirements with every value that it may still take.
+///
+/// The hostname of a node to come is not known; that it is not some other node's is.
+fn claim_meets(claim: &PlannedNodeClaim, requested: &Requirements) -> bool {
+    requested.iter().all(|requested| {
+        claim.requirements.get(requested.key()).map_or_else(
+            || requested.key() == HOSTNAME && requested.is_complement(),
+            |own| is_within(own, requested),
+        )
+    })
+}
+
+/// Returns whether the second requirement allows every value of the first.
+fn is_within(own: &Requirement, requested: &Requirement) -> bool {
+    if !own.is_complement() {
+        return own.values().iter().all(|value| requested.has(value));
+    }
+    own.intersection(requested).with_min_values(None) == own.clone().with_min_values(None)
 }
 
 /// Checks that no two pods of a node use the same host port.
@@ -109,11 +207,17 @@ fn meets_requirements(
 /// See [`check_daemon_host_ports`] for the daemons of a NodeClaim. Daemons of existing nodes that
 /// have not started yet are not checked, as the solver does not keep their ports free.
 fn check_host_ports(place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
+    let has_ports = |pod: &&&Pod| !pod.spec.host_ports.is_empty();
+    let placed: Vec<&&Pod> = place.placed.iter().filter(has_ports).collect();
+    if placed.is_empty() {
+        return;
+    }
+    let bound: Vec<&&Pod> = place.bound.iter().filter(has_ports).collect();
     let collide = |a: &PodSpec, b: &PodSpec| {
         a.host_ports.iter().any(|port| b.host_ports.iter().any(|other| port.conflicts_with(other)))
     };
-    for (position, pod) in place.placed.iter().enumerate() {
-        for other in place.placed.iter().skip(position + 1).chain(&place.bound) {
+    for (position, pod) in placed.iter().enumerate() {
+        for other in placed.iter().skip(position + 1).chain(&bound) {
             if collide(&pod.spec, &other.spec) {
                 found.push(Violation::HostPort {
                     pod: pod.full_name(),
@@ -122,6 +226,32 @@ fn check_host_ports(place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
                 });
             }
         }
+    }
+}
+
+/// Checks that a node, or every instance type of a NodeClaim, can attach the volumes of its pods.
+fn check_volume_limits(
+    places: &PlannedCluster<'_>,
+    place: &PlannedNode<'_>,
+    found: &mut Vec<Violation>,
+) {
+    if place.placed.iter().all(|pod| pod.volume_claims.is_empty()) {
+        return;
+    }
+    let attached = attached(places, place);
+    let over: Vec<String> = match &place.kind {
+        PlannedNodeKind::Node { node, .. } => {
+            drivers_over_limit(&attached, |driver| volume_limit_of_node(places, node, driver))
+        }
+        PlannedNodeKind::Claim { types, .. } => {
+            let of_type = |own: &&Arc<InstanceType>| {
+                drivers_over_limit(&attached, |driver| own.volume_limits.get(driver).copied())
+            };
+            types.iter().flat_map(of_type).collect()
+        }
+    };
+    for driver in over {
+        found.push(Violation::VolumeLimit { target: place.target.clone(), driver });
     }
 }
 
@@ -158,13 +288,12 @@ fn volume_limit_of_node(
     list.iter().find(|own| own.name == *name)?.volume_limits.get(driver).copied()
 }
 
-/// Checks that bound pods, new pods and missing daemons fit the node.
-fn check_existing_node(
+/// Returns what daemons of a node request that have not started on it yet.
+fn missing_daemons(
     places: &PlannedCluster<'_>,
     place: &PlannedNode<'_>,
     node: &StateNode,
-    found: &mut Vec<Violation>,
-) {
+) -> Resources {
     let labels = places.label_requirements(&node.labels);
     let daemons = matching_daemons(places, &node.taints, |requested| {
         labels.compatible(requested, &BTreeSet::new()).is_ok()
@@ -172,47 +301,20 @@ fn check_existing_node(
     let came =
         sum(place.bound.iter().filter(|pod| pod.owner == OwnerKind::DaemonSet).map(|p| &*p.spec));
     let to_come = sum(daemons.iter().map(|daemon| &*daemon.spec)).subtract(&came);
-    let new = sum(place.placed.iter().map(|pod| &*pod.spec));
-    let mut used = sum(place.bound.iter().map(|pod| &*pod.spec)).merge(&new);
-    for (resource, amount) in to_come.iter().filter(|&(_, amount)| amount > Quantity::ZERO) {
-        used.set(resource, used.amount(resource).saturating_add(amount));
-    }
-    // Bound pods may hold what the node no longer lists; new ones may not ask for it.
-    let listed = node.allocatable.iter().filter(|&(resource, has)| used.amount(resource) > has);
-    let unlisted = new.iter().filter(|&(resource, amount)| {
-        node.allocatable.get(resource).is_none() && amount > Quantity::ZERO
-    });
-    for (resource, _) in listed.chain(unlisted) {
-        let resource = resource.to_owned();
-        found.push(Violation::NodeTooSmall { node: node.name.clone(), resource });
-    }
+    to_come.iter().filter(|&(_, amount)| amount > Quantity::ZERO).collect()
 }
 
-/// Checks that every instance type of a NodeClaim fits its pods and daemons.
-fn check_node_claim(
-    places: &PlannedCluster<'_>,
-    place: &PlannedNode<'_>,
-    (claim, position): (&PlannedNodeClaim, usize),
-    pool: &Pool,
-    types: &[&std::sync::Arc<InstanceType>],
-    found: &mut Vec<Violation>,
-) {
-    let pods = sum(place.placed.iter().map(|pod| &*pod.spec));
-    for (resource, amount) in pods.iter() {
-        if claim.requests.amount(resource) < amount {
-            found.push(Violation::Requests { claim: position, resource: resource.to_owned() });
-        }
-    }
-    if types.is_empty() || place.placed.is_empty() {
-        found.push(Violation::EmptyClaim { claim: position });
-    }
-    let requirements = &claim.requirements;
+/// Checks that a NodeClaim can be launched, with room for the daemons of its instance types.
+fn check_launch(places: &PlannedCluster<'_>, place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
+    let PlannedNodeKind::Claim { claim, pool, position, types } = &place.kind else { return };
+    let (position, requirements) = (*position, &*claim.requirements);
     let offered = types.iter().map(|own| &*own.requirements);
     if places.request.options.min_values == MinValuesPolicy::Strict
         && min_values::required_type_count(requirements, offered).is_err()
     {
         found.push(Violation::MinValues { claim: position });
     }
+    let pods = sum(place.placed.iter().map(|pod| &*pod.spec));
     let mut can_launch = false;
     for own in types {
         let daemons = daemons_of_type(places, pool, requirements, own);

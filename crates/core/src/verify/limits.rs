@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::planned_cluster::{PlannedCluster, PlannedNodeKind};
 use super::violation::Violation;
+use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::resources::{NODES, Quantity, Resources};
 
@@ -16,21 +17,27 @@ pub(super) fn check(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Vi
 ///
 /// A NodeClaim counts as the largest instance type that it may become.
 fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
-    for pool in &places.request.snapshot.pools {
-        let (mut used, mut nodes, mut claims) = (Resources::default(), 0_i64, 0_usize);
-        for place in &places.nodes {
-            match &place.kind {
-                PlannedNodeKind::Node { node, is_active: true }
-                    if node.pool.as_ref() == Some(&pool.name) =>
-                {
-                    used.add(&node.capacity);
-                    nodes += 1;
-                }
-                PlannedNodeKind::Claim { pool: own, types, .. } if own.name == pool.name => {
-                    used.add(&Resources::max(types.iter().map(|own| &*own.capacity)));
-                    claims += 1;
-                }
-                _ => {}
+    let snapshot = places.request.snapshot;
+    for pool in snapshot.pools.iter().filter(|pool| !pool.limits.is_empty()) {
+        let claims = places.nodes.iter().filter_map(|place| match &place.kind {
+            PlannedNodeKind::Claim { pool: own, types, .. } if own.name == pool.name => Some(types),
+            _ => None,
+        });
+        let mut used = Resources::default();
+        let mut has_claims = false;
+        for types in claims {
+            used.add(&Resources::max(types.iter().map(|own| &*own.capacity)));
+            has_claims = true;
+        }
+        if !has_claims {
+            continue;
+        }
+        let mut nodes = 0_i64;
+        for (position, node) in snapshot.nodes.iter().enumerate() {
+            let is_removed = places.request.excluded_nodes.contains(&NodeId::new(position));
+            if node.pool.as_ref() == Some(&pool.name) && !node.is_deleting && !is_removed {
+                used.add(&node.capacity);
+                nodes += 1;
             }
         }
         let is_exceeded = |(resource, limit): &(&str, Quantity)| match *resource {
@@ -38,7 +45,7 @@ fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
             NODES => Quantity::from_units(nodes) >= *limit,
             resource => used.amount(resource) > *limit,
         };
-        for (resource, _) in pool.limits.iter().filter(|_| claims > 0).filter(is_exceeded) {
+        for (resource, _) in pool.limits.iter().filter(is_exceeded) {
             found.push(Violation::Limit { pool: pool.name.clone(), resource: resource.to_owned() });
         }
     }
@@ -46,6 +53,9 @@ fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
 
 /// Checks that no reservation has more NodeClaims than slots.
 fn check_reservations(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Violation>) {
+    if plan.claims.iter().all(|claim| claim.reservations.is_empty()) {
+        return;
+    }
     let request = &places.request;
     let label = request.catalog.reservation_id_label.as_deref();
     let mut slots: BTreeMap<&str, u32> = BTreeMap::new();

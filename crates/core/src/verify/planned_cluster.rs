@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Level;
 use super::violation::{Target, Violation};
 use crate::catalog::InstanceType;
 use crate::id::{NodeId, PodId};
@@ -11,7 +12,7 @@ use crate::pod::{Pod, PodSpec};
 use crate::requirement::{Requirement, Requirements};
 use crate::scheduling::Request;
 use crate::selector::Labels;
-use crate::snapshot::{Pool, StateNode};
+use crate::snapshot::{Pool, Snapshot, StateNode};
 use crate::taint::{Taint, TaintEffect, Toleration};
 
 pub(super) use crate::labels::HOSTNAME;
@@ -135,31 +136,114 @@ impl<'a> PlannedNode<'a> {
     }
 }
 
-/// The request, with all its nodes and NodeClaims as the plan leaves them.
+/// The pods of a snapshot by their node.
+///
+/// For callers that check several plans on one snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct PodsByNode(Vec<Vec<PodId>>);
+
+impl PodsByNode {
+    /// Collects the pods that are on nodes.
+    pub fn new(snapshot: &Snapshot) -> Self {
+        let mut by_node = vec![Vec::new(); snapshot.nodes.len()];
+        for (position, pod) in snapshot.pods.iter().enumerate() {
+            if let Some(pods) = pod.node.and_then(|node| by_node.get_mut(node.index())) {
+                pods.push(PodId::new(position));
+            }
+        }
+        Self(by_node)
+    }
+
+    /// Adds pods that have moved to a node. Lookups leave out those that have left it.
+    pub fn add(&mut self, node: NodeId, moved: impl IntoIterator<Item = PodId>) {
+        if node.index() >= self.0.len() {
+            self.0.resize(node.index() + 1, Vec::new());
+        }
+        self.0[node.index()].extend(moved);
+    }
+
+    fn on<'s>(&'s self, snapshot: &'s Snapshot, node: NodeId) -> impl Iterator<Item = PodId> {
+        let pods = self.0.get(node.index()).into_iter().flatten().copied();
+        pods.filter(move |&pod| snapshot.pod(pod).node == Some(node))
+    }
+}
+
+/// Returns the pods that stay on these nodes.
+///
+/// A requested pod is placed as if it were unbound.
+fn bound_pods<'a>(
+    request: &Request<'a>,
+    nodes: &[NodeId],
+    pods_by_node: Option<&PodsByNode>,
+) -> BTreeMap<NodeId, Vec<&'a Pod>> {
+    let snapshot = request.snapshot;
+    let mut bound: BTreeMap<NodeId, Vec<&Pod>> = BTreeMap::new();
+    if nodes.is_empty() {
+        return bound;
+    }
+    let mut is_requested = vec![false; snapshot.pods.len()];
+    for pod in request.pods {
+        if let Some(is_requested) = is_requested.get_mut(pod.index()) {
+            *is_requested = true;
+        }
+    }
+    let mut add = |node: NodeId, id: PodId| {
+        let pod = snapshot.pod(id);
+        if !pod.is_terminal() && !is_requested[id.index()] {
+            bound.entry(node).or_default().push(pod);
+        }
+    };
+    if let Some(by_node) = pods_by_node {
+        for &node in nodes {
+            by_node.on(snapshot, node).for_each(|pod| add(node, pod));
+        }
+        return bound;
+    }
+    let mut is_target = vec![false; snapshot.nodes.len()];
+    for node in nodes {
+        is_target[node.index()] = true;
+    }
+    for (position, pod) in snapshot.pods.iter().enumerate() {
+        if let Some(node) = pod.node
+            && is_target.get(node.index()).is_some_and(|is_target| *is_target)
+        {
+            add(node, PodId::new(position));
+        }
+    }
+    bound
+}
+
+/// The request, with its nodes and NodeClaims as the plan leaves them.
 pub(super) struct PlannedCluster<'a> {
     pub request: Request<'a>,
     /// Nodes in the order of the snapshot, then NodeClaims in the order of the plan.
+    ///
+    /// With [`Level::Essential`] only nodes that receive pods are among them.
     pub nodes: Vec<PlannedNode<'a>>,
 }
 
 impl<'a> PlannedCluster<'a> {
-    /// All ids must be known.
-    pub(super) fn new(request: &Request<'a>, plan: &'a Plan) -> Self {
+    /// Joins the snapshot and the plan. All ids must be known.
+    ///
+    /// [`Level::Essential`] needs only the nodes that receive pods.
+    pub(super) fn new(
+        request: &Request<'a>,
+        plan: &'a Plan,
+        level: Level,
+        pods_by_node: Option<&PodsByNode>,
+    ) -> Self {
         let snapshot = request.snapshot;
-        let requested: BTreeSet<PodId> = request.pods.iter().copied().collect();
         let mut placed: BTreeMap<NodeId, Vec<&Pod>> = BTreeMap::new();
         for (node, pods) in &plan.existing_nodes {
             placed.entry(*node).or_default().extend(pods.iter().map(|&pod| snapshot.pod(pod)));
         }
-        let mut bound: BTreeMap<NodeId, Vec<&Pod>> = BTreeMap::new();
-        for (position, pod) in snapshot.pods.iter().enumerate() {
-            let stays = !pod.is_terminal() && !requested.contains(&PodId::new(position));
-            if let Some(node) = pod.node.filter(|_| stays) {
-                bound.entry(node).or_default().push(pod);
-            }
-        }
-        let nodes = snapshot.nodes.iter().enumerate().map(|(position, node)| {
-            let id = NodeId::new(position);
+        let ids: Vec<NodeId> = match level {
+            Level::Essential => placed.keys().copied().collect(),
+            Level::Complete => (0..snapshot.nodes.len()).map(NodeId::new).collect(),
+        };
+        let mut bound = bound_pods(request, &ids, pods_by_node);
+        let nodes = ids.into_iter().map(|id| {
+            let node = snapshot.node(id);
             let is_active = !node.is_deleting && !request.excluded_nodes.contains(&id);
             PlannedNode {
                 target: Target::Node(node.name.clone()),

@@ -283,9 +283,13 @@ pub(super) fn check_spread(places: &PlannedCluster<'_>, found: &mut Vec<Violatio
             all.iter().filter(|(_, other)| other.is_equivalent_to(spread)).collect();
         for (domain, least) in least_possible_skews(places, spread, &alike) {
             if least > i64::from(spread.constraint.max_skew) {
+                let key = &spread.constraint.topology_key;
+                let pods =
+                    alike.iter().filter(|(place, _)| place.domains(key).may_contain(&domain));
                 found.push(Violation::Spread {
                     pod: spread.pod.full_name(),
-                    key: spread.constraint.topology_key.clone(),
+                    key: key.clone(),
+                    pods: pods.map(|(_, one)| one.pod.full_name()).collect(),
                     domain,
                 });
             }

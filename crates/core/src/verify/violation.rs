@@ -14,8 +14,8 @@ pub enum Target {
     Claim(usize),
 }
 
-/// A promise that a plan does not keep. Pods are named `namespace/name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A rule that a plan breaks. Pods are named `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the fields are what the text says")]
 pub enum Violation {
     /// A pod id that the snapshot does not have.
@@ -34,6 +34,8 @@ pub enum Violation {
     PlacedAndRefused { pod: String },
     /// A pod without an answer, although the solve was not cut short.
     Forgotten { pod: String },
+    /// A pod of a node that a command removes, without another place.
+    Unplaced { pod: String },
     /// A node that is gone or going.
     NodeGone { node: String },
     /// A NodeClaim without instance types or pods.
@@ -62,8 +64,8 @@ pub enum Violation {
     NoDomain { pod: String, key: String },
     /// No matching pod where the pod may end up.
     Affinity { pod: String, key: String },
-    /// Too many pods of one kind in a domain.
-    Spread { pod: String, key: String, domain: String },
+    /// Too many pods of one kind in a domain; `pods` are all new ones.
+    Spread { pod: String, key: String, domain: String, pods: Vec<String> },
     /// The pool's limit of a resource.
     Limit { pool: String, resource: String },
     /// More NodeClaims hold a reservation than it has slots.
@@ -73,8 +75,40 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// Returns the name of the broken rule, for metrics.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Self::UnknownPod(_)
+            | Self::UnknownNode(_)
+            | Self::UnknownPool(_)
+            | Self::UnknownType { .. } => "known_ids",
+            Self::NotRequested { .. }
+            | Self::PlacedTwice { .. }
+            | Self::PlacedAndRefused { .. }
+            | Self::Forgotten { .. }
+            | Self::Unplaced { .. } => "one_place_per_pod",
+            Self::NodeGone { .. } => "node_stays",
+            Self::EmptyClaim { .. } => "claim_not_empty",
+            Self::Taint { .. } => "taints",
+            Self::NodeAffinity { .. } => "node_affinity",
+            Self::VolumeTopology { .. } => "volume_topology",
+            Self::VolumeLimit { .. } => "volume_limits",
+            Self::NodeTooSmall { .. } | Self::TypeTooSmall { .. } | Self::Requests { .. } => {
+                "resources"
+            }
+            Self::TypeUnsuitable { .. } => "offerings",
+            Self::HostPort { .. } => "host_ports",
+            Self::AntiAffinity { .. } | Self::Affinity { .. } => "pod_affinity",
+            Self::NoDomain { .. } => "topology_domain",
+            Self::Spread { .. } => "topology_spread",
+            Self::Limit { .. } => "nodepool_limits",
+            Self::Reservation { .. } => "reservations",
+            Self::MinValues { .. } => "min_values",
+        }
+    }
+
     /// Returns whether an id is unknown, so that no other check can run.
-    pub(super) fn is_unknown_id(&self) -> bool {
+    pub(crate) fn is_unknown_id(&self) -> bool {
         matches!(
             self,
             Self::UnknownPod(_)
@@ -107,6 +141,7 @@ impl fmt::Display for Violation {
             Self::PlacedTwice { pod } => write!(f, "{pod} is placed twice"),
             Self::PlacedAndRefused { pod } => write!(f, "{pod} is placed and refused"),
             Self::Forgotten { pod } => write!(f, "{pod} is neither placed nor refused"),
+            Self::Unplaced { pod } => write!(f, "{pod} loses its node and has no other place"),
             Self::NodeGone { node } => write!(f, "node {node} takes no pods"),
             Self::EmptyClaim { claim } => {
                 write!(f, "nodeclaim {claim} has no pods or no instance types")
@@ -145,7 +180,7 @@ impl fmt::Display for Violation {
             Self::Affinity { pod, key } => {
                 write!(f, "{pod} may be in a {key} without the pods that it needs")
             }
-            Self::Spread { pod, key, domain } => {
+            Self::Spread { pod, key, domain, .. } => {
                 write!(f, "too many pods like {pod} in {key} {domain}")
             }
             Self::Limit { pool, resource } => {

@@ -11,13 +11,17 @@ mod table;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use karpenter_core::disruption::{self, Method, PassContext, SearchFuel, SearchMode, Settings};
+use karpenter_core::disruption::{
+    self, Method, PassContext, PassOutcome, SearchFuel, SearchMode, Settings,
+};
 use karpenter_core::snapshot::Snapshot;
 use karpenter_core::static_capacity::ClaimCounts;
+use karpenter_core::verify::{Level, Violation};
 use karpenter_operator::options::ConsolidationSearch;
 
 use super::decision::PlanInput;
 use super::report::Remark;
+use super::violations;
 use crate::clock::Stopwatch;
 use crate::options::{DecisionOptions, Gate};
 
@@ -36,16 +40,19 @@ impl PlanInput {
         let settings = disruption_settings(options);
         let context = self.pass_context(&settings, now);
         let stopwatch = Stopwatch::start();
-        let pass = disruption::run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
+        let mut pass =
+            disruption::run_pass(&context, Method::Emptiness, &mut SearchFuel::unlimited());
         let seconds = stopwatch.seconds();
+        let violations = drop_invalid_commands(&context, &mut pass);
         let mut report = report::build_report(&self.snapshot, &self.catalog, &pass);
         excluded_pools::explain_excluded_pools(&mut report.kept, || {
             self.excluded_pools(options, input_remarks)
         });
+        let remarks = self.remarks.iter().cloned().map(|remark| self.adjust_remark(remark));
         ConsolidationReport {
             seconds,
             setup_seconds: self.setup_seconds,
-            marked: self.remarks.iter().cloned().map(|remark| self.adjust_remark(remark)).collect(),
+            marked: remarks.chain(violations::remarks(&violations)).collect(),
             ..report
         }
     }
@@ -74,6 +81,14 @@ impl PlanInput {
         context.settled.extend([Method::StaticDrift, Method::Drift]);
         context
     }
+}
+
+/// Drops the commands that break a rule, as the controller does. Returns the violations.
+fn drop_invalid_commands(context: &PassContext<'_>, pass: &mut PassOutcome) -> Vec<Violation> {
+    let found = disruption::check_commands(context, &pass.commands, Level::of_build());
+    let mut is_valid = found.iter().map(Vec::is_empty);
+    pass.commands.retain(|_| is_valid.next().unwrap_or(false));
+    found.concat()
 }
 
 /// Returns the NodeClaim counts of static NodePools.

@@ -4,20 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use karpenter_cluster::ingest::{self, IngestResult};
 use karpenter_core::catalog::Catalog;
-use karpenter_core::id::PodId;
+use karpenter_core::id::{NodeId, PodId};
 use karpenter_core::overlay::{self, Evaluation, OverlayStatus};
 use karpenter_core::plan::{Plan, UnusablePool};
 use karpenter_core::pod::PodProblem;
 use karpenter_core::scheduling::demand::{Demand, demand};
-use karpenter_core::scheduling::{Fuel, Request, solve};
+use karpenter_core::scheduling::{Fuel, Options, Request, solve};
 use karpenter_core::snapshot::{Pool, Snapshot};
+use karpenter_core::verify::{Level, VerifiedPlan, verify_plan};
 use karpenter_operator::cloud::ProviderLabels;
 
 use super::cluster_objects::ClusterObjects;
 use super::provider::ChosenProvider;
 use super::rejection_text::NodePoolRejection;
 use super::report::{self, IgnoredPods, Remark, Report};
-use super::{devices, ingest_remark, rejection_text, unusable_pool};
+use super::{devices, ingest_remark, rejection_text, unusable_pool, violations};
 use crate::clock::Stopwatch;
 use crate::options::{DecisionOptions, Gate};
 
@@ -83,15 +84,17 @@ impl PlanInput {
     /// pods that no pool is available for.
     pub(crate) fn plan_pods(&self, options: &DecisionOptions, input_remarks: &[Remark]) -> Report {
         let stopwatch = Stopwatch::start();
-        let mut plan = self.run_solver(options, BTreeSet::new());
+        let plan = self.run_solver(options, BTreeSet::new());
         let seconds = stopwatch.seconds();
+        let VerifiedPlan { mut plan, violations, .. } = self.verify(options, plan);
         let explain = report::representative_pods(&self.snapshot, &plan, EXPLAINED_MAX);
         if !explain.is_empty() {
             // Decided once more with the trees kept, so that they cost nothing where all is well.
             plan.explanations = self.run_solver(options, explain).explanations;
         }
         let unusable = self.unusable_pool_remarks(&plan);
-        let marked: Vec<_> = self.remarks.iter().cloned().chain(unusable).collect();
+        let marked = self.remarks.iter().cloned().chain(unusable);
+        let marked: Vec<_> = marked.chain(violations::remarks(&violations)).collect();
         let left_out: Vec<_> =
             input_remarks.iter().chain(&marked).filter_map(Remark::pool_rejection).collect();
         Report {
@@ -126,14 +129,28 @@ impl PlanInput {
     }
 
     fn run_solver(&self, options: &DecisionOptions, explain: BTreeSet<PodId>) -> Plan {
-        let request = Request {
+        let (options, none) = (options.solve_options(explain), BTreeSet::new());
+        solve(&self.request(&options, &none), &mut Fuel::unlimited())
+    }
+
+    /// Drops what breaks a rule from the plan, as the controller does.
+    fn verify(&self, options: &DecisionOptions, plan: Plan) -> VerifiedPlan {
+        let (options, none) = (options.solve_options(BTreeSet::new()), BTreeSet::new());
+        verify_plan(&self.request(&options, &none), plan, Level::of_build())
+    }
+
+    fn request<'a>(
+        &'a self,
+        options: &'a Options,
+        excluded_nodes: &'a BTreeSet<NodeId>,
+    ) -> Request<'a> {
+        Request {
             snapshot: &self.snapshot,
             catalog: &self.catalog,
             pods: &self.demand.to_place,
-            excluded_nodes: &BTreeSet::new(),
-            options: &options.solve_options(explain),
-        };
-        solve(&request, &mut Fuel::unlimited())
+            excluded_nodes,
+            options,
+        }
     }
 
     fn unusable_pool_remark(&self, unusable: &UnusablePool) -> Remark {

@@ -79,6 +79,7 @@ pub(crate) fn node_pool_rejections(
         PodRejection::NoUsablePool if !left_out.is_empty() => left_out.to_vec(),
         PodRejection::NoUsablePool => plain("no NodePool can launch anything", "add a NodePool"),
         PodRejection::SolveCutShort => plain("the solve ended before it could be tried again", ""),
+        PodRejection::PlanViolation(_) => plain(&refusal.to_string(), "report this bug"),
         PodRejection::MinValuesMissedAfterTruncation { pool, unmet } => {
             let keys: Vec<_> = unmet.achieved.keys().map(String::as_str).collect();
             let problem = format!("the cheapest 600 types miss minValues of {}", keys.join(", "));

@@ -4,10 +4,10 @@
 
 use super::labels::{
     ApiAnswer, ApiHostAnswer, ApiRequest, BuildInfo, CloudCall, CloudFailure, Code,
-    ConsolidationType, Controller, ControllerZone, Decision, Disrupted, DynamicResources, Move,
-    Name, NoLabels, NodeClaimsCreated, PodName, PodNameDynamic, PodState, Pool, PoolCapacityZone,
-    PoolDecision, PoolReason, PoolResource, PoolZone, Queue, QueuePriority, Reason,
-    ReasonConsolidation, RebootResult, ReconcileResult, ResourceType, SchedulingRun,
+    ConsolidationType, Controller, ControllerRule, ControllerZone, Decision, Disrupted,
+    DynamicResources, Move, Name, NoLabels, NodeClaimsCreated, PodName, PodNameDynamic, PodState,
+    Pool, PoolCapacityZone, PoolDecision, PoolReason, PoolResource, PoolZone, Queue, QueuePriority,
+    Reason, ReasonConsolidation, RebootResult, ReconcileResult, ResourceType, SchedulingRun,
     TerminateFirst, UnhealthyDisrupted, WriteResult,
 };
 use super::registry::{Counter, Gauge, Histogram, MetricOpts, Registry, Stage, Summary};
@@ -203,6 +203,8 @@ list! {
         "Scores of moves under the Balanced policy.", vec![0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0];
     counter consolidation_moves: Move<'static> = "karpenter_consolidation_moves_total", Alpha,
         "Moves of consolidation, by decision, NodePool and policy.";
+    counter plan_violations: ControllerRule<'static> = "karpenter_rs_plan_violations_total", Alpha,
+        "Violations found in plans before they are carried out, by controller and rule. Any is a bug.";
 
     histogram client_go_request_duration: ApiRequest<'static> = "client_go_request_duration_seconds", Library,
         "Time that requests to the API server take.", exponential_buckets(0.001, 1.5, 20);

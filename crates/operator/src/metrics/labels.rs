@@ -100,6 +100,8 @@ metric_labels! {
     Controller { controller }
     /// One run of the scheduler.
     SchedulingRun { controller, scheduling_id }
+    /// The controller whose plan broke a rule, and the rule.
+    ControllerRule { controller, rule }
     /// Pods of a controller by zone.
     ControllerZone { controller, zone }
     /// A kind of disruption.

@@ -19,6 +19,7 @@ mod drift;
 mod failed_consolidation;
 mod orphaned_marks;
 mod pending_commands;
+mod plan_violations;
 mod repair;
 
 const SECOND: Duration = Duration::from_secs(1);

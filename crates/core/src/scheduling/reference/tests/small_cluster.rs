@@ -260,8 +260,16 @@ impl SmallCluster {
 
     /// Returns the violations of a plan, as text.
     pub(crate) fn violations(&self, plan: &Plan) -> Vec<String> {
+        self.violations_of_level(plan, verify::Level::Complete)
+    }
+
+    /// Returns the violations of a plan that this level finds, as text.
+    pub(crate) fn violations_of_level(&self, plan: &Plan, level: verify::Level) -> Vec<String> {
         let pods = self.requested_pods();
-        verify::check_plan(&self.request(&pods), plan).iter().map(ToString::to_string).collect()
+        verify::check_plan(&self.request(&pods), plan, level)
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     pub(crate) fn id(&self, name: &str) -> PodId {
