@@ -14,6 +14,7 @@ use crate::scheduling::reference::tests::small_cluster::{
     HOSTNAME, SmallCluster, ZONE, daemon, in_values, labelled, spread, term,
 };
 use crate::taint::{Taint, TaintEffect};
+use crate::verify::Level;
 use crate::volume::{PersistentVolume, VolumeClaim};
 
 type PlanChange<'b> = &'b dyn Fn(&mut SmallCluster, &mut Plan);
@@ -391,4 +392,35 @@ fn limits_reservations_and_min_values_must_be_kept() {
         requirements(plan, 0, &any.with_min_values(Some(3)));
     });
     assert_eq!(found, ["nodeclaim 0 misses minValues"]);
+}
+
+/// The essential level finds what costs little to find.
+#[test]
+fn the_essential_level_leaves_out_topology_and_offerings() {
+    let cpu =
+        |millis| move |spec: &mut PodSpec| spec.requests.set("cpu", Quantity::from_millis(millis));
+    #[rustfmt::skip]
+    let cases: [(&str, SmallCluster, PlanChange<'_>, bool); 9] = [
+        ("placed twice",     on_claim(), &|_, plan| plan.claims[0].pods.push(PodId(0)),                true),
+        ("node is deleting", on_node(),  &|small, _| small.snapshot.nodes[0].is_deleting = true,       true),
+        ("taint",            on_node(),  &|small, _| small.snapshot.nodes[0].taints.push(taint()),     true),
+        ("node is full",     on_node(),  &|small, _| change_spec(small, "web-0", cpu(2500)),           true),
+        ("type is small",    on_claim(), &|small, _| change_spec(small, "web-0", cpu(2500)),           true),
+        ("selector",         on_claim(), &|small, _| {
+            change_spec(small, "web-0", |spec| spec.node_selector.add(in_values(ZONE, &["c"])));
+        }, true),
+        ("daemon",           on_claim(), &|small, _| small.snapshot.daemons.push(daemon("agent", 1600, |_| ())), false),
+        ("no offering",      on_claim(), &|_, plan| requirements(plan, 0, &in_values(ZONE, &["x"])),   false),
+        ("no known domain",  on_claim(), &|small, _| {
+            change_spec(small, "web-0", |spec| spec.pod_affinity.push(term(ZONE, "web")));
+        }, false),
+    ];
+    for (case, mut small, change, is_essential) in cases {
+        let mut plan = small.solve();
+        change(&mut small, &mut plan);
+        let essential = small.violations_of_level(&plan, Level::Essential);
+        let complete = small.violations_of_level(&plan, Level::Complete);
+        assert_eq!(!essential.is_empty(), is_essential, "{case}: {essential:?}");
+        assert!(!complete.is_empty(), "{case}");
+    }
 }

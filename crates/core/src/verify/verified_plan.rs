@@ -11,6 +11,9 @@ use crate::plan::Plan;
 use crate::rejection::PodRejection;
 use crate::scheduling::Request;
 
+#[cfg(test)]
+mod tests;
+
 /// How often the remaining plan is checked before all of it is dropped.
 const ROUNDS_MAX: usize = 4;
 
