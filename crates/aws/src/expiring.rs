@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The most entries; more than any cluster has of what is cached here.
+/// The most entries; far more than a cluster has instance types and offerings.
 const ENTRIES_MAX: usize = 100_000;
 
 /// A map whose entries expire after a time.

@@ -30,7 +30,7 @@ pub type InstanceTypes = Arc<[Arc<InstanceType>]>;
 
 /// An instance type of the provider.
 ///
-/// Copies share what is large, so that a new price or availability costs only new offerings.
+/// Copies share the large fields, so that a new price or availability costs only new offerings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InstanceType {
     /// The value of the instance-type label.

@@ -1,3 +1,5 @@
+//! Tests that the tables decode and equal their sources.
+
 use serde::Deserialize;
 
 use super::*;

@@ -67,7 +67,7 @@ pub fn excess(spec: &WireSpec) -> Option<String> {
 
 /// Returns how to get below the bound that an [`excess`] names; none for other texts.
 pub fn suggest_fix(excess: &str) -> Option<String> {
-    let is_about = |what: &str| excess.contains(&format!("{what}; at most"));
+    let is_about = |subject: &str| excess.contains(&format!("{subject}; at most"));
     if is_about("scheduling terms") {
         Some(format!(
             "use at most {MAX_TERMS} terms: merge affinity terms that differ in one value into one \

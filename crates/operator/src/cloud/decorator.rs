@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decorator_forwards_what_it_does_not_change() {
+    fn a_decorator_forwards_unchanged_methods() {
         let plain = FakeCloud::default();
         let period = Duration::from_secs(90);
         plain.set_default_termination_grace_period(period);

@@ -160,7 +160,7 @@ mod tests {
         let joined = ReconcileError::join([ReconcileError::new("throttled"), terminal()]).unwrap();
         assert_eq!(joined.to_string(), "throttled; terminal error: invalid tags");
         let rejoined = ReconcileError::join([joined, ReconcileError::new("a")]).unwrap();
-        assert!(outer.is_terminal() && rejoined.is_terminal(), "50 §1.9 step 5");
+        assert!(outer.is_terminal() && rejoined.is_terminal(), "50 §2.1 step 5");
         let others = [ReconcileError::new("a"), ReconcileError::new("b")];
         assert!(!ReconcileError::join(others).unwrap().is_terminal());
     }

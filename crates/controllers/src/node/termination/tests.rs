@@ -202,7 +202,7 @@ async fn a_not_ready_node_without_instance_skips_the_drain() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_whose_instance_is_shutting_down_is_drained() {
+async fn a_node_on_an_instance_that_is_shutting_down_is_drained() {
     let given = fixture().await;
     let not_ready = with(node("a"), [("/status/conditions", json!([]))]);
     given.bench.create_node_and_claim(not_ready, claim("a")).await;

@@ -252,7 +252,7 @@ fn node_pools_with_equal_overlays_share_one_list_of_types() {
 }
 
 #[test]
-fn an_overlay_shares_what_it_does_not_change() {
+fn an_overlay_shares_unchanged_fields() {
     let (pools, catalog) = world();
     let before = find(&catalog, "general", "small");
     let priced = evaluate(&pools, &catalog, &[price("o", 1, "1", &[])]);

@@ -1,4 +1,4 @@
-//! Tests of terminal errors: when their objects are reconciled again, and what is logged.
+//! Tests of terminal errors: when their objects are reconciled again, and which lines are logged.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use karpenter_apiserver::testing::environment::TestEnvironment;
@@ -80,7 +80,7 @@ async fn a_terminal_error_is_retried_only_when_the_object_changes() {
     let patch = |patch| Patch::Merge(patch);
     let label = patch(json!({"metadata": {"labels": {"a": "b"}}}));
     api.patch("a", &PatchParams::default(), &label).await.unwrap();
-    assert_eq!(calls_after(Duration::from_hours(24)).await, 2, "50 §1.9: no retry");
+    assert_eq!(calls_after(Duration::from_hours(24)).await, 2, "50 §2.1 step 5: no retry");
     assert_eq!(
         *lines.0.lock().unwrap(),
         ["Reconciler error controller=test ConfigMap=default/a \
