@@ -240,6 +240,7 @@ impl CloudProvider for KwokCloud {
         Box::pin(self.terminate(node_claim))
     }
 
+    /// No instance shuts down here: a Node with a deletion time is not found.
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim> {
         Box::pin(self.get_instance(provider_id))
     }

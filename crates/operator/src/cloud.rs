@@ -55,8 +55,7 @@ pub trait CloudProvider: Debug + Send + Sync {
     ///
     /// An instance that is shutting down has a deletion time.
     /// [`CloudError::NodeClaimNotFound`] means that the instance is terminated, or that the cloud
-    /// does not know it. KWOK has no instance that shuts down: there a Node with a deletion time is
-    /// not found.
+    /// does not know it.
     fn get<'a>(&'a self, provider_id: &'a str) -> CloudFuture<'a, NodeClaim>;
 
     /// Returns all instances that the Karpenter of this cluster owns.
