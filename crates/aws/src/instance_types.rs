@@ -92,7 +92,7 @@ pub enum ListError {
         /// The instance type.
         name: String,
         /// Why.
-        source: ResolveError,
+        source: Box<ResolveError>,
     },
     /// EC2 has no such instance type.
     #[error("instance type {0} not found in cache")]
@@ -129,7 +129,6 @@ struct Facts {
 #[derive(Debug)]
 struct ResolvedTypes {
     discovered: Arc<Discovered>,
-    settings: ClassSettings,
     types: Vec<ResolvedType>,
 }
 
@@ -229,7 +228,7 @@ impl InstanceTypes {
         let key = cache_key::resolved(class, &self.options);
         let resolved = self.resolved(class, discovered, &key)?;
         let key = cache_key::offered(&key, class, context);
-        Ok(Arc::clone(&self.offered(&resolved, key, context).types))
+        Ok(Arc::clone(&self.offered(&resolved, key, class, context)?.types))
     }
 
     /// Returns one instance type under a node class, with its offerings.
@@ -263,7 +262,7 @@ impl InstanceTypes {
         let settings = self.settings(class)?;
         let context = self.kubelet(&known.info, &settings);
         let parts = resolved_pods(context).and_then(|pods| overhead(context, pods));
-        parts.map_err(|source| ListError::Resolve { name: name.to_owned(), source })
+        parts.map_err(|source| ListError::Resolve { name: name.to_owned(), source: source.into() })
     }
 
     /// Checks the kubelet expressions of a node class on every known instance type.
@@ -286,7 +285,7 @@ impl InstanceTypes {
             expressions: &*self.expressions,
         };
         check_expressions(&discovered.types, context, &self.options)
-            .map_err(ExpressionCheckError::Failure)
+            .map_err(|failure| ExpressionCheckError::Failure(failure.into()))
     }
 
     /// Returns the memory that nodes have reported, by instance type and images.
@@ -348,7 +347,7 @@ impl InstanceTypes {
             twins.for_each(|twin| share(&mut resolved.instance_type, &twin.instance_type));
             types.push(resolved);
         }
-        let made = Arc::new(ResolvedTypes { discovered, settings, types });
+        let made = Arc::new(ResolvedTypes { discovered, types });
         let mut cache = lock(&self.resolved);
         cache.sweep(now);
         cache.insert(key.to_owned(), Arc::clone(&made), now, RESOLVED_TTL);
@@ -366,7 +365,7 @@ impl InstanceTypes {
         let name = &known.info.name;
         let memory = self.memory.get(name, class);
         resolve(known, self.kubelet(&known.info, settings), memory, shared)
-            .map_err(|source| ListError::Resolve { name: name.clone(), source })
+            .map_err(|source| ListError::Resolve { name: name.clone(), source: source.into() })
     }
 
     fn kubelet<'a>(
@@ -382,12 +381,15 @@ impl InstanceTypes {
     }
 
     /// Returns the instance types with offerings, of which it recomputes what has changed.
+    ///
+    /// Node classes that share resolved instance types may differ in what offerings depend on.
     fn offered(
         &self,
         resolved: &Arc<ResolvedTypes>,
         key: String,
+        class: &Ec2NodeClass,
         context: &OfferingContext,
-    ) -> Arc<OfferedTypes> {
+    ) -> Result<Arc<OfferedTypes>, ListError> {
         let now = self.clock.monotonic();
         let known = lock(&self.offered).get(&key, now).cloned();
         // Versions first: what changes meanwhile is recomputed by the next call.
@@ -401,13 +403,14 @@ impl InstanceTypes {
             && known.unavailable_version == unavailable_version
             && known.reservation_version == reservation_version
         {
-            return Arc::clone(known);
+            return Ok(Arc::clone(known));
         }
-        let scope = OfferingScope::new(&resolved.discovered, &resolved.settings, context);
+        let settings = self.settings(class)?;
+        let scope = OfferingScope::new(&resolved.discovered, &settings, context);
         let sources = self.sources(&prices);
         let has_counts = |name: &str| {
             known.as_ref().is_some_and(|known| known.reservation_version != reservation_version)
-                && resolved.settings.reservations_of(name).next().is_some()
+                && settings.reservations_of(name).next().is_some()
         };
         let mut sequences = Vec::with_capacity(resolved.types.len());
         let mut types = Vec::with_capacity(resolved.types.len());
@@ -434,7 +437,7 @@ impl InstanceTypes {
         let mut cache = lock(&self.offered);
         cache.sweep(now);
         cache.insert(key, Arc::clone(&made), now, RESOLVED_TTL);
-        made
+        Ok(made)
     }
 
     fn with_offerings(
@@ -461,7 +464,7 @@ pub enum ExpressionCheckError {
     List(ListError),
     /// An expression fails on an instance type.
     #[error(transparent)]
-    Failure(ExpressionFailure),
+    Failure(Box<ExpressionFailure>),
 }
 
 /// Lets equal parts of two instance types share their memory.

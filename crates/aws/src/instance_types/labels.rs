@@ -45,7 +45,10 @@ pub(super) fn common_labels(
         (aws::INSTANCE_CPU, Some(info.vcpus.to_string())),
         (aws::INSTANCE_MEMORY, Some(info.memory_mib.to_string())),
         (aws::INSTANCE_EBS_BANDWIDTH, ebs_bandwidth(info)),
-        (aws::INSTANCE_NETWORK_BANDWIDTH, figures.network_bandwidth_mbps.map(text)),
+        (
+            aws::INSTANCE_NETWORK_BANDWIDTH,
+            figures.network_bandwidth_mbps.map(|number| number.to_string()),
+        ),
         (aws::INSTANCE_LOCAL_NVME, local_nvme(info)),
         (aws::INSTANCE_HYPERVISOR, Some(info.hypervisor.clone().unwrap_or_default())),
         (aws::INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED, Some(has_encryption(info).to_string())),
@@ -85,9 +88,10 @@ pub(super) fn requirements(
     if !own.is_empty() {
         capacity_types.insert(labels::RESERVED.to_owned());
     }
-    let os = match settings.family.is_windows() {
-        false => Some("linux"),
-        true => is_windows(info, settings).then_some("windows"),
+    let os = if settings.family.is_windows() {
+        is_windows(info, settings).then_some("windows")
+    } else {
+        Some("linux")
     };
     let build = settings.family.windows_build();
     let mut add =
@@ -134,7 +138,7 @@ fn processor_labels(info: &InstanceTypeInfo) -> [(&'static str, Option<String>);
     let mhz = processor.map(|one| (one.clock_ghz.unwrap_or_default() * 1000.0).round() as i64);
     [
         (aws::INSTANCE_CPU_MANUFACTURER, manufacturer),
-        (aws::INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ, mhz.map(text)),
+        (aws::INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ, mhz.map(|number| number.to_string())),
     ]
 }
 
@@ -193,7 +197,9 @@ fn accelerator_labels(info: &InstanceTypeInfo) -> [(&'static str, Option<String>
         _ => None,
     };
     let (name, manufacturer, count) = match values {
-        Some((name, manufacturer, count)) => (Some(name), Some(manufacturer), Some(text(count))),
+        Some((name, manufacturer, count)) => {
+            (Some(name), Some(manufacturer), Some(count.to_string()))
+        }
         None => (None, None, None),
     };
     [
@@ -206,13 +212,13 @@ fn accelerator_labels(info: &InstanceTypeInfo) -> [(&'static str, Option<String>
 fn ebs_bandwidth(info: &InstanceTypeInfo) -> Option<String> {
     let ebs = info.ebs.as_ref()?;
     let is_default = ebs.optimized_support.as_deref() == Some("default");
-    ebs.maximum_bandwidth_mbps.filter(|_| is_default).map(text)
+    ebs.maximum_bandwidth_mbps.filter(|_| is_default).map(|number| number.to_string())
 }
 
 fn local_nvme(info: &InstanceTypeInfo) -> Option<String> {
     let storage = info.instance_storage.as_ref()?;
     let has_nvme = storage.nvme_support.as_deref() != Some("unsupported");
-    storage.total_gb.filter(|_| has_nvme).map(text)
+    storage.total_gb.filter(|_| has_nvme).map(|number| number.to_string())
 }
 
 fn has_encryption(info: &InstanceTypeInfo) -> bool {
@@ -222,8 +228,4 @@ fn has_encryption(info: &InstanceTypeInfo) -> bool {
 /// Returns a name in lower case with dashes for spaces.
 fn kebab(name: &str) -> String {
     name.to_lowercase().replace(' ', "-")
-}
-
-fn text(number: impl ToString) -> String {
-    number.to_string()
 }

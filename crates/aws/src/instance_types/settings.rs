@@ -40,6 +40,7 @@ impl ResolutionOptions {
 
 /// The settings of one EC2NodeClass, spec and status.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct ClassSettings {
     /// The AMI family.
     pub family: Family,

@@ -1,6 +1,7 @@
 //! Tests of instance types: the cases of spec 51 §5 and §7, and upstream's recorded values.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use karpenter_api::ec2_nodeclass::Ec2NodeClass;
 use karpenter_core::catalog::{InstanceType, Offering};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::discovery::PriceTable;
+use crate::tables;
 
 mod cache;
 mod expressions;
@@ -28,7 +30,7 @@ const ZONES: [(&str, &str); 4] = [
     ("us-west-2d", "usw2-az4"),
 ];
 
-/// One entry of `scenarios/aws-instance-types/ec2.json`.
+/// An instance type with its figures, its zones in us-west-2 and its price in us-east-1.
 #[derive(Clone, Deserialize)]
 struct Entry {
     info: InstanceTypeInfo,
@@ -38,10 +40,26 @@ struct Entry {
     zones: Vec<String>,
 }
 
-/// Returns the instance types of the test data.
+/// Returns the instance types of the test data, by name.
 fn entries() -> Vec<Entry> {
-    let text = include_str!("../../../../scenarios/aws-instance-types/ec2.json");
-    serde_json::from_str(text).unwrap()
+    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        let text = include_str!("../../../../scenarios/aws-instance-types/ec2.json");
+        serde_json::from_str(text).unwrap()
+    });
+    ENTRIES.clone()
+}
+
+/// Returns all instance types of the committed table of us-west-2.
+fn all_entries() -> Vec<Entry> {
+    let table = tables::RegionTable::load("us-west-2").unwrap();
+    let (figures, prices) = (tables::figures(), tables::on_demand_prices("us-east-1").prices);
+    let entry = |info: InstanceTypeInfo| Entry {
+        figures: figures.get(&info.name).copied().unwrap_or_default(),
+        price: prices.get(&info.name).copied(),
+        zones: table.offered_zones[&info.name].iter().cloned().collect(),
+        info,
+    };
+    table.types.into_iter().map(entry).collect()
 }
 
 /// Returns one instance type of the test data.

@@ -75,7 +75,8 @@ struct Dimension {
 pub(super) fn product_price(text: &str, currency: Currency) -> Option<(String, f64)> {
     let product: Product = serde_json::from_str(text).ok()?;
     let dimensions = product.terms.on_demand.values().flat_map(|term| term.dimensions.values());
-    let prices = dimensions.filter_map(|one| one.price.get(currency.code())?.parse::<f64>().ok());
-    let price = prices.filter(|price| is_usable_on_demand(*price)).last()?;
+    let mut prices =
+        dimensions.filter_map(|one| one.price.get(currency.code())?.parse::<f64>().ok());
+    let price = prices.rfind(|price| is_usable_on_demand(*price))?;
     Some((product.product.attributes.instance_type, price))
 }

@@ -189,3 +189,23 @@ async fn reported_memory_replaces_the_estimate() {
     bench.clock.sleep(Duration::from_hours(60 * 24 + 1)).await;
     assert_eq!(text(&bench.get(&class, "m5.large"), "memory"), "7577Mi", "51 §4.5");
 }
+
+#[test]
+fn every_instance_type_of_a_region_is_resolved() {
+    let all = all_entries();
+    let count = all.len();
+    let bench = Bench::with(ResolutionOptions::new("us-west-2"), all);
+    let classes = [
+        class(&json!({})),
+        kubelet("Bottlerocket", &json!({})),
+        kubelet("Windows2022", &json!({})),
+    ];
+    for class in &classes {
+        let list = bench.list(class);
+        assert_eq!(list.len(), count);
+        let is_available = |of: &&Arc<InstanceType>| of.offerings.iter().any(|o| o.available);
+        let available = list.iter().filter(is_available).count();
+        assert!(available > 1000, "{available} types are available");
+        assert!(Arc::ptr_eq(&list, &bench.list(class)));
+    }
+}

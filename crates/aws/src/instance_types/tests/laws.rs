@@ -98,7 +98,7 @@ proptest! {
             subnets.push(first);
         }
         match feature {
-            0 => strict.spec.connection_tracking = Some(Default::default()),
+            0 => strict.spec.connection_tracking = Some(karpenter_api::ec2_nodeclass::ConnectionTracking::default()),
             1 => {
                 let enabled = Some("enabled".to_owned());
                 strict.spec.cpu_options =
