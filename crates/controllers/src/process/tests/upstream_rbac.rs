@@ -105,6 +105,11 @@ struct AuthorizedProcess {
 impl AuthorizedProcess {
     /// Starts the process with all controllers, and lets a minute pass.
     async fn start(options: Options) -> Self {
+        // In a box, as its future is large.
+        Box::pin(Self::make(options)).await
+    }
+
+    async fn make(options: Options) -> Self {
         let bench = Bench::new().await;
         let forbidden: Arc<Mutex<Vec<Access>>> = Arc::default();
         let known = &bench.context;
