@@ -51,9 +51,9 @@ pub enum Level {
     /// The rules whose check costs little compared with the solve.
     ///
     /// Each pod has one answer. Its node exists, stays, and has the taints, labels, resources,
-    /// ports and volumes for it. NodePools and reservations stay within their limits.
+    /// ports and volumes for it. Reservations stay within their limits.
     Essential,
-    /// Also spread and pod affinity, daemons of new nodes, offerings and minValues.
+    /// Also spread and pod affinity, missing daemons, offerings, minValues and NodePool limits.
     Complete,
 }
 
@@ -97,7 +97,7 @@ pub fn check_plan_with(
     for place in places.targets() {
         fit.check(place, &mut found);
     }
-    limits::check(&places, plan, &mut found);
+    limits::check(&places, plan, level, &mut found);
     if level == Level::Complete {
         topology::check_anti_affinity(&places, &mut found);
         if !facts.has_dropped_claims && !plan.rejected.values().any(|why| was_dropped(why)) {

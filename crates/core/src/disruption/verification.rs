@@ -3,6 +3,7 @@
 //! Each command is checked on the cluster as the valid commands before it leave it, as the search
 //! found it. The simulations of a pass are not checked: there are thousands of them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::simulation::is_pending;
@@ -23,22 +24,19 @@ pub fn check_commands(
     commands: &[Command],
     level: Level,
 ) -> Vec<Vec<Violation>> {
-    let mut snapshot = context.snapshot.clone();
-    let mut pods_by_node = PodsByNode::new(&snapshot);
+    let mut replay = Replay::new(context, level);
     let mut results: Vec<Vec<Violation>> = Vec::with_capacity(commands.len());
     for command in commands {
         if let Some(last) = results.last().filter(|last| has_unknown_ids(last)) {
             results.push(last.clone());
             continue;
         }
-        let found = check_command(context, &snapshot, &pods_by_node, command, level);
+        replay.prepare_next();
+        let found = check_command(&replay, command, level);
         if found.is_empty() {
-            apply_command(&mut snapshot, context.catalog, command);
-            for (node, pods) in &command.plan.existing_nodes {
-                pods_by_node.add(*node, pods.iter().copied());
-            }
+            replay.carry_out(command);
         } else if !has_unknown_ids(&found) {
-            reserve_node_ids(&mut snapshot, context, command);
+            replay.skip(command);
         }
         results.push(found);
     }
@@ -49,28 +47,88 @@ fn has_unknown_ids(violations: &[Violation]) -> bool {
     violations.iter().any(Violation::is_unknown_id)
 }
 
-/// Adds the nodes of an invalid command as deleting ones.
+/// The cluster as the valid commands leave it.
 ///
-/// The search has added them too, so the ids of later commands count them.
-fn reserve_node_ids(snapshot: &mut Snapshot, context: &PassContext<'_>, command: &Command) {
-    let mut applied = snapshot.clone();
-    apply_command(&mut applied, context.catalog, command);
-    for mut node in applied.nodes.drain(snapshot.nodes.len()..) {
-        node.is_deleting = true;
-        snapshot.nodes.push(node);
+/// Commands that add no node are not applied to the snapshot with [`Level::Essential`]: the removed
+/// nodes and the moved pods are enough for its rules.
+struct Replay<'a> {
+    context: &'a PassContext<'a>,
+    snapshot: Cow<'a, Snapshot>,
+    /// Valid commands that are not applied to the snapshot yet.
+    pending: Vec<&'a Command>,
+    removed_nodes: BTreeSet<NodeId>,
+    pods_by_node: PodsByNode,
+    level: Level,
+}
+
+impl<'a> Replay<'a> {
+    fn new(context: &'a PassContext<'a>, level: Level) -> Self {
+        Self {
+            context,
+            snapshot: Cow::Borrowed(context.snapshot),
+            pending: Vec::new(),
+            removed_nodes: BTreeSet::new(),
+            pods_by_node: PodsByNode::new(context.snapshot),
+            level,
+        }
+    }
+
+    /// Applies the pending commands if the next check needs that.
+    fn prepare_next(&mut self) {
+        let adds_nodes = |command: &&Command| !command.plan.claims.is_empty();
+        if self.level == Level::Complete || self.pending.iter().any(|command| adds_nodes(command)) {
+            self.apply_pending();
+        }
+    }
+
+    fn apply_pending(&mut self) {
+        for command in std::mem::take(&mut self.pending) {
+            apply_command(self.snapshot.to_mut(), self.context.catalog, command);
+        }
+    }
+
+    fn carry_out(&mut self, command: &'a Command) {
+        self.removed_nodes.extend(command.candidates.iter().map(|candidate| candidate.node));
+        let pods = command.candidates.iter().flat_map(|candidate| &candidate.pods);
+        let moved: BTreeSet<PodId> = pods.copied().collect();
+        for (node, pods) in &command.plan.existing_nodes {
+            self.pods_by_node.add(*node, pods.iter().copied().filter(|pod| moved.contains(pod)));
+        }
+        self.pending.push(command);
+    }
+
+    /// Adds the nodes of an invalid command as deleting ones.
+    ///
+    /// The search has added them too, so the ids of later commands count them.
+    fn skip(&mut self, command: &Command) {
+        if command.plan.claims.is_empty() {
+            return;
+        }
+        self.apply_pending();
+        let snapshot = self.snapshot.to_mut();
+        let mut applied = snapshot.clone();
+        apply_command(&mut applied, self.context.catalog, command);
+        for mut node in applied.nodes.drain(snapshot.nodes.len()..) {
+            node.is_deleting = true;
+            snapshot.nodes.push(node);
+        }
+    }
+
+    /// Returns whether a plan may place the pod although the command does not move it.
+    fn is_demanded(&self, id: PodId) -> bool {
+        self.snapshot.pods.get(id.index()).is_some_and(|pod| {
+            let is_removed = pod.node.is_some_and(|node| self.removed_nodes.contains(&node));
+            is_removed || is_demanded(&self.snapshot, pod)
+        })
     }
 }
 
-/// Returns the violations of one command on this snapshot.
-fn check_command(
-    context: &PassContext<'_>,
-    snapshot: &Snapshot,
-    pods_by_node: &PodsByNode,
-    command: &Command,
-    level: Level,
-) -> Vec<Violation> {
+/// Returns the violations of one command.
+fn check_command(replay: &Replay<'_>, command: &Command, level: Level) -> Vec<Violation> {
+    let (context, snapshot) = (replay.context, &*replay.snapshot);
     let candidates = command.candidates.iter().map(|candidate| candidate.node);
-    let excluded_nodes: BTreeSet<NodeId> = candidates.collect();
+    let mut excluded_nodes = replay.removed_nodes.clone();
+    excluded_nodes.extend(candidates);
     let is_known = |node: &&NodeId| node.index() < snapshot.nodes.len();
     if let Some(&unknown) = excluded_nodes.iter().find(|node| !is_known(node)) {
         return vec![Violation::UnknownNode(unknown)];
@@ -78,10 +136,8 @@ fn check_command(
     let moved = moved_pods(command);
     let plan = executed_plan(command);
     let answered = plan.placed_pods().chain(plan.rejected.keys().copied());
-    let is_expected =
-        |pod: &PodId| snapshot.pods.get(pod.index()).is_some_and(|pod| is_demanded(snapshot, pod));
     let mut pods: BTreeSet<PodId> = moved.iter().copied().collect();
-    pods.extend(answered.filter(is_expected));
+    pods.extend(answered.filter(|&pod| replay.is_demanded(pod)));
     let mut has_dropped_claims = false;
     if level == Level::Complete {
         // Drift drops the NodeClaims of pods that are pending anyway.
@@ -98,7 +154,9 @@ fn check_command(
         excluded_nodes: &excluded_nodes,
         options: &options,
     };
-    let facts = PlanFacts { pods_by_node: Some(pods_by_node), has_dropped_claims };
+    // At the complete level the snapshot itself has the moved pods.
+    let pods_by_node = (level == Level::Essential).then_some(&replay.pods_by_node);
+    let facts = PlanFacts { pods_by_node, has_dropped_claims };
     let mut found = check_plan_with(&request, &plan, level, facts);
     if !has_unknown_ids(&found) {
         let placed: BTreeSet<PodId> = plan.placed_pods().collect();

@@ -1,5 +1,7 @@
 //! Amounts of resources by number instead of by name, for many comparisons.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::catalog::InstanceType;
@@ -18,6 +20,9 @@ pub(super) struct AmountTable {
     requests: FxHashMap<*const PodSpec, Vec<(usize, Quantity)>>,
     /// What pods may use of an instance type, by its address: once for each group of offerings.
     allocatable: FxHashMap<*const InstanceType, Vec<Amounts>>,
+    /// What pods may use of every instance type of a NodeClaim, by the address of its list:
+    /// NodeClaims share lists. None if the offerings of a type differ.
+    least: FxHashMap<(*const u32, *const Arc<InstanceType>), Option<Amounts>>,
 }
 
 impl AmountTable {
@@ -44,18 +49,63 @@ impl AmountTable {
         self.names.iter().map(String::as_str).zip(amounts.iter().copied())
     }
 
-    /// Returns whether some available offering of the instance type has this much for pods.
-    pub(super) fn fits_type(&mut self, need: &[Quantity], own: &InstanceType) -> bool {
-        let groups = self.allocatable.entry(std::ptr::from_ref(own)).or_insert_with(|| {
+    /// Returns the positions of the instance types that do not have this much for pods.
+    pub(super) fn too_small(
+        &mut self,
+        need: &[Quantity],
+        positions: &[u32],
+        list: &[Arc<InstanceType>],
+    ) -> Vec<u32> {
+        let key = (positions.as_ptr(), list.as_ptr());
+        if !self.least.contains_key(&key) {
+            let least = self.least_allocatable(positions, list);
+            self.least.insert(key, least);
+        }
+        if let Some(Some(least)) = self.least.get(&key)
+            && fits(need, least)
+        {
+            return Vec::new();
+        }
+        let is_too_small =
+            |&at: &u32| !self.groups(&list[at as usize]).iter().any(|has| fits(need, has));
+        positions.iter().copied().filter(is_too_small).collect()
+    }
+
+    /// Returns the least amounts of all instance types; none if the offerings of a type differ.
+    fn least_allocatable(
+        &mut self,
+        positions: &[u32],
+        list: &[Arc<InstanceType>],
+    ) -> Option<Amounts> {
+        let mut least: Option<Amounts> = None;
+        for &at in positions {
+            let [own] = self.groups(&list[at as usize]) else { return None };
+            let Some(least) = &mut least else {
+                least = Some(own.clone());
+                continue;
+            };
+            least.truncate(own.len());
+            for (least, own) in least.iter_mut().zip(own) {
+                *least = (*least).min(*own);
+            }
+        }
+        least
+    }
+
+    /// Returns what pods may use of an instance type, for each group of offerings.
+    fn groups(&mut self, own: &InstanceType) -> &[Amounts] {
+        self.allocatable.entry(std::ptr::from_ref(own)).or_insert_with(|| {
             let groups = own.allocatable_groups().into_iter();
             let usable = groups.filter(|group| is_not_overdrawn(&group.allocatable));
             usable.map(|group| amounts(&mut self.names, &group.allocatable)).collect()
-        });
-        groups.iter().any(|has| {
-            let mut has = has.iter().copied().chain(std::iter::repeat(Quantity::ZERO));
-            need.iter().all(|&need| has.next().is_some_and(|has| need <= has))
         })
     }
+}
+
+/// Returns whether this much can be had from the other amounts.
+fn fits(need: &[Quantity], has: &[Quantity]) -> bool {
+    let mut has = has.iter().copied().chain(std::iter::repeat(Quantity::ZERO));
+    need.iter().all(|&need| has.next().is_some_and(|has| need <= has))
 }
 
 /// Nothing can be had from a node that is overdrawn anywhere (spec 20 §1.11).

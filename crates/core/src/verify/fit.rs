@@ -7,7 +7,7 @@ use super::Level;
 use super::amounts::AmountTable;
 use super::planned_cluster::{
     HOSTNAME, PlannedCluster, PlannedNode, PlannedNodeKind, first_untolerated_taint,
-    node_affinity_alternatives,
+    node_affinity_alternatives, types_of,
 };
 use super::violation::Violation;
 use crate::catalog::InstanceType;
@@ -43,8 +43,8 @@ impl<'c, 'a> FitCheck<'c, 'a> {
                 }
                 self.check_existing_node(place, node, found);
             }
-            PlannedNodeKind::Claim { claim, position, types, .. } => {
-                self.check_node_claim(place, claim, *position, types, found);
+            PlannedNodeKind::Claim { claim, position, list, .. } => {
+                self.check_node_claim(place, claim, *position, list, found);
                 if self.level == Level::Complete {
                     check_launch(self.cluster, place, found);
                 }
@@ -94,10 +94,10 @@ impl<'c, 'a> FitCheck<'c, 'a> {
         place: &PlannedNode<'_>,
         claim: &PlannedNodeClaim,
         position: usize,
-        types: &[&Arc<InstanceType>],
+        list: &[Arc<InstanceType>],
         found: &mut Vec<Violation>,
     ) {
-        if types.is_empty() || place.placed.is_empty() {
+        if claim.instance_types.is_empty() || place.placed.is_empty() {
             found.push(Violation::EmptyClaim { claim: position });
         }
         let need = self.amounts.requests(place.placed.iter().map(|pod| &*pod.spec));
@@ -107,11 +107,9 @@ impl<'c, 'a> FitCheck<'c, 'a> {
                 found.push(Violation::Requests { claim: position, resource });
             }
         }
-        for own in types {
-            if !self.amounts.fits_type(&need, own) {
-                let instance_type = own.name.clone();
-                found.push(Violation::TypeTooSmall { claim: position, instance_type });
-            }
+        for at in self.amounts.too_small(&need, &claim.instance_types, list) {
+            let instance_type = list[at as usize].name.clone();
+            found.push(Violation::TypeTooSmall { claim: position, instance_type });
         }
     }
 }
@@ -173,9 +171,12 @@ fn meets_requirements(
 ) -> bool {
     match &place.kind {
         PlannedNodeKind::Node { node, .. } => {
-            let mut labels = places.label_requirements(&node.labels);
-            let hostname = node.labels.get(HOSTNAME).unwrap_or(&node.name);
-            labels.add(Requirement::in_values(HOSTNAME, [hostname.as_str()]));
+            let labels = place.node_labels.get_or_init(|| {
+                let mut labels = places.label_requirements(&node.labels);
+                let hostname = node.labels.get(HOSTNAME).unwrap_or(&node.name);
+                labels.add(Requirement::in_values(HOSTNAME, [hostname.as_str()]));
+                labels
+            });
             labels.compatible(requested, &BTreeSet::new()).is_ok()
         }
         PlannedNodeKind::Claim { claim, .. } => claim_meets(claim, requested),
@@ -243,11 +244,11 @@ fn check_volume_limits(
         PlannedNodeKind::Node { node, .. } => {
             drivers_over_limit(&attached, |driver| volume_limit_of_node(places, node, driver))
         }
-        PlannedNodeKind::Claim { types, .. } => {
+        PlannedNodeKind::Claim { claim, list, .. } => {
             let of_type = |own: &&Arc<InstanceType>| {
                 drivers_over_limit(&attached, |driver| own.volume_limits.get(driver).copied())
             };
-            types.iter().flat_map(of_type).collect()
+            types_of(claim, list).flat_map(|own| of_type(&own)).collect()
         }
     };
     for driver in over {
@@ -306,9 +307,9 @@ fn missing_daemons(
 
 /// Checks that a NodeClaim can be launched, with room for the daemons of its instance types.
 fn check_launch(places: &PlannedCluster<'_>, place: &PlannedNode<'_>, found: &mut Vec<Violation>) {
-    let PlannedNodeKind::Claim { claim, pool, position, types } = &place.kind else { return };
+    let PlannedNodeKind::Claim { claim, pool, position, list } = &place.kind else { return };
     let (position, requirements) = (*position, &*claim.requirements);
-    let offered = types.iter().map(|own| &*own.requirements);
+    let offered = types_of(claim, list).map(|own| &*own.requirements);
     if places.request.options.min_values == MinValuesPolicy::Strict
         && min_values::required_type_count(requirements, offered).is_err()
     {
@@ -316,7 +317,7 @@ fn check_launch(places: &PlannedCluster<'_>, place: &PlannedNode<'_>, found: &mu
     }
     let pods = sum(place.placed.iter().map(|pod| &*pod.spec));
     let mut can_launch = false;
-    for own in types {
+    for own in types_of(claim, list) {
         let daemons = daemons_of_type(places, pool, requirements, own);
         let need = pods.merge(&sum(daemons.iter().map(|daemon| &*daemon.spec)));
         let (is_launchable, fits) = is_launchable_and_fits(places, own, requirements, &need);
@@ -333,7 +334,8 @@ fn check_launch(places: &PlannedCluster<'_>, place: &PlannedNode<'_>, found: &mu
     }
     // A NodeClaim that holds reservations lists the types that it could have had without them.
     if !can_launch && !claim.reservations.is_empty() {
-        let instance_type = types.first().map_or_else(String::new, |own| own.name.clone());
+        let instance_type =
+            types_of(claim, list).next().map_or_else(String::new, |own| own.name.clone());
         found.push(Violation::TypeUnsuitable { claim: position, instance_type });
     }
 }

@@ -2,14 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::planned_cluster::{PlannedCluster, PlannedNodeKind};
+use super::Level;
+use super::planned_cluster::{PlannedCluster, PlannedNodeKind, types_of};
 use super::violation::Violation;
 use crate::id::NodeId;
 use crate::plan::Plan;
 use crate::resources::{NODES, Quantity, Resources};
 
-pub(super) fn check(places: &PlannedCluster<'_>, plan: &Plan, found: &mut Vec<Violation>) {
-    check_pool_limits(places, found);
+pub(super) fn check(
+    places: &PlannedCluster<'_>,
+    plan: &Plan,
+    level: Level,
+    found: &mut Vec<Violation>,
+) {
+    if level == Level::Complete {
+        check_pool_limits(places, found);
+    }
     check_reservations(places, plan, found);
 }
 
@@ -20,13 +28,15 @@ fn check_pool_limits(places: &PlannedCluster<'_>, found: &mut Vec<Violation>) {
     let snapshot = places.request.snapshot;
     for pool in snapshot.pools.iter().filter(|pool| !pool.limits.is_empty()) {
         let claims = places.nodes.iter().filter_map(|place| match &place.kind {
-            PlannedNodeKind::Claim { pool: own, types, .. } if own.name == pool.name => Some(types),
+            PlannedNodeKind::Claim { claim, pool: own, list, .. } if own.name == pool.name => {
+                Some(types_of(claim, list))
+            }
             _ => None,
         });
         let mut used = Resources::default();
         let mut has_claims = false;
         for types in claims {
-            used.add(&Resources::max(types.iter().map(|own| &*own.capacity)));
+            used.add(&Resources::max(types.map(|own| &*own.capacity)));
             has_claims = true;
         }
         if !has_claims {

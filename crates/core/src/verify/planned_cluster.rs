@@ -1,5 +1,6 @@
 //! The cluster as a plan leaves it: nodes and NodeClaims with their pods.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) struct PlannedNode<'a> {
     pub placed: Vec<&'a Pod>,
     /// Pods that are bound to it and stay.
     pub bound: Vec<&'a Pod>,
+    /// The labels of a node with its hostname, as requirements; calculated on first use.
+    pub node_labels: OnceCell<Requirements>,
 }
 
 pub(super) enum PlannedNodeKind<'a> {
@@ -37,7 +40,8 @@ pub(super) enum PlannedNodeKind<'a> {
         claim: &'a PlannedNodeClaim,
         pool: &'a Pool,
         position: usize,
-        types: Vec<&'a Arc<InstanceType>>,
+        /// The instance types of the NodePool, to which the NodeClaim has positions.
+        list: &'a [Arc<InstanceType>],
     },
 }
 
@@ -154,7 +158,7 @@ impl PodsByNode {
         Self(by_node)
     }
 
-    /// Adds pods that have moved to a node. Lookups leave out those that have left it.
+    /// Adds pods that have moved to a node. They stay listed for the node that they have left.
     pub fn add(&mut self, node: NodeId, moved: impl IntoIterator<Item = PodId>) {
         if node.index() >= self.0.len() {
             self.0.resize(node.index() + 1, Vec::new());
@@ -162,9 +166,8 @@ impl PodsByNode {
         self.0[node.index()].extend(moved);
     }
 
-    fn on<'s>(&'s self, snapshot: &'s Snapshot, node: NodeId) -> impl Iterator<Item = PodId> {
-        let pods = self.0.get(node.index()).into_iter().flatten().copied();
-        pods.filter(move |&pod| snapshot.pod(pod).node == Some(node))
+    fn on(&self, node: NodeId) -> impl Iterator<Item = PodId> {
+        self.0.get(node.index()).into_iter().flatten().copied()
     }
 }
 
@@ -195,7 +198,7 @@ fn bound_pods<'a>(
     };
     if let Some(by_node) = pods_by_node {
         for &node in nodes {
-            by_node.on(snapshot, node).for_each(|pod| add(node, pod));
+            by_node.on(node).for_each(|pod| add(node, pod));
         }
         return bound;
     }
@@ -250,17 +253,18 @@ impl<'a> PlannedCluster<'a> {
                 kind: PlannedNodeKind::Node { node, is_active },
                 placed: placed.remove(&id).unwrap_or_default(),
                 bound: bound.remove(&id).unwrap_or_default(),
+                node_labels: OnceCell::new(),
             }
         });
         let claims = plan.claims.iter().enumerate().map(|(position, claim)| {
             let pool = snapshot.pool(claim.pool);
             let list = request.catalog.pools.get(&pool.name).map_or(&[][..], |list| list);
-            let types = claim.instance_types.iter().map(|&t| &list[t as usize]).collect();
             PlannedNode {
                 target: Target::Claim(position),
-                kind: PlannedNodeKind::Claim { claim, pool, position, types },
+                kind: PlannedNodeKind::Claim { claim, pool, position, list },
                 placed: claim.pods.iter().map(|&pod| snapshot.pod(pod)).collect(),
                 bound: Vec::new(),
+                node_labels: OnceCell::new(),
             }
         });
         Self { request: *request, nodes: nodes.chain(claims).collect() }
@@ -293,9 +297,19 @@ impl<'a> PlannedCluster<'a> {
     }
 }
 
+/// Returns the instance types of a NodeClaim.
+pub(super) fn types_of<'a>(
+    claim: &'a PlannedNodeClaim,
+    list: &'a [Arc<InstanceType>],
+) -> impl Iterator<Item = &'a Arc<InstanceType>> {
+    claim.instance_types.iter().map(|&at| &list[at as usize])
+}
+
 /// Returns a violation for each unknown id in the plan.
 pub(super) fn check_ids(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
     let mut found = Vec::new();
+    // NodeClaims share lists of instance types: each is checked once for a NodePool.
+    let mut known_lists = BTreeSet::new();
     for (node, _) in &plan.existing_nodes {
         if node.index() >= request.snapshot.nodes.len() {
             found.push(Violation::UnknownNode(*node));
@@ -306,7 +320,14 @@ pub(super) fn check_ids(request: &Request<'_>, plan: &Plan) -> Vec<Violation> {
             found.push(Violation::UnknownPool(claim.pool));
             continue;
         };
+        if known_lists.contains(&(claim.pool, claim.instance_types.as_ptr())) {
+            continue;
+        }
         let known = request.catalog.pools.get(&pool.name).map_or(0, |list| list.len());
+        if claim.instance_types.iter().all(|&own| (own as usize) < known) {
+            known_lists.insert((claim.pool, claim.instance_types.as_ptr()));
+            continue;
+        }
         for &own in claim.instance_types.iter().filter(|&&own| own as usize >= known) {
             found.push(Violation::UnknownType { claim: position, position: own });
         }
