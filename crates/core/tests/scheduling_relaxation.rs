@@ -1,7 +1,9 @@
 //! What pods give up, and in which order (spec 20 §3.15, §3.16, cases C44–C51).
 
+use std::collections::BTreeSet;
+
 use karpenter_core::requirement::Operator::{In, NotIn};
-use karpenter_core::scheduling::PreferencePolicy;
+use karpenter_core::scheduling::{Fuel, PreferencePolicy, Request, solve};
 use karpenter_core::testing::{PodBuilder, World, ZONES, node, pod, pool, spread, term};
 
 const NOWHERE: &[&str] = &["no-such-zone"];
@@ -124,4 +126,57 @@ fn schedule_anyway_spread_is_relaxed_before_the_pod_is_rejected() {
         .node(node("b").zone(ZONES[1]))
         .pod(pod("web").spread(spread("zone", 1).schedule_anyway()).replicas(3));
     assert_eq!(world.solve().rejected(), [""; 0]);
+}
+
+/// Returns how often the solver tries to place replicas of a pod.
+fn attempts(pod: &PodBuilder, replicas: usize) -> u64 {
+    let world = World::new().pod(pod.clone().replicas(replicas));
+    let pods = world.pending();
+    let mut count = 0;
+    let mut fuel = Fuel::limited_by(|| {
+        count += 1;
+        true
+    });
+    let request = Request {
+        snapshot: &world.snapshot,
+        catalog: &world.catalog,
+        pods: &pods,
+        excluded_nodes: &BTreeSet::new(),
+        options: &world.options,
+    };
+    let plan = solve(&request, &mut fuel);
+    drop(fuel);
+    assert!(plan.rejected.is_empty(), "{:?}", plan.rejected);
+    count
+}
+
+#[test]
+fn equal_pods_share_the_failed_steps_of_their_relaxation() {
+    const TERMS: usize = 60;
+    const REPLICAS: usize = 40;
+    let absent = |key: &str, index: usize| term(key).selecting(&[("x", &index.to_string())]);
+    let with_terms =
+        |add: &dyn Fn(PodBuilder, usize) -> PodBuilder| (0..TERMS).fold(pod("web").cpu("10m"), add);
+    let weight = |index: usize| i32::try_from(index % 100 + 1).unwrap();
+    let host_affinity =
+        with_terms(&|pod, index| pod.prefer_pod_affinity(weight(index), absent("hostname", index)));
+    let soft_spread =
+        with_terms(&|pod, index| pod.spread(spread(&format!("k{index}"), 1).schedule_anyway()));
+    #[rustfmt::skip]
+    let cases = [
+        // pods                                                  attempts of the first pod
+        ("affinity to absent pods on hosts", host_affinity.clone(), 2),
+        ("affinity to absent pods in zones", with_terms(&|pod, index| pod.prefer_pod_affinity(weight(index), absent("zone", index))), 2),
+        ("soft spread over unknown keys", soft_spread, 2),
+        // Each placed pod changes the group of the term that is dropped last.
+        ("affinity to equal and to absent pods", host_affinity.prefer_pod_affinity(1, term("zone")), 2),
+        ("impossible node preferences", with_terms(&|pod, index| pod.prefer(weight(index), "zone", In, &[&format!("z{index}")])), TERMS as u64 + 1),
+    ];
+    for (name, pod, first) in cases {
+        assert_eq!(attempts(&pod, 1), first, "20/3.15: {name}: one pod");
+        let more = u64::try_from(REPLICAS).unwrap() - 1;
+        assert_eq!(attempts(&pod, REPLICAS), first + more, "20/3.15: {name}: {REPLICAS} pods");
+        let few = World::new().pod(pod.replicas(3));
+        few.solve();
+    }
 }

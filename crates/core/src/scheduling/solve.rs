@@ -10,14 +10,14 @@
 //! - in-flight NodeClaims are kept in buckets by number of pods, with a bound of their remaining
 //!   resources ([`claim_order`]), existing nodes in blocks with such a bound ([`existing`]);
 //! - topology groups calculate once per attempt which domains are left ([`topology_groups`]);
-//! - a pod that failed is not tried again before something that it depends on has changed;
+//! - a pod that failed, or a step of its relaxation, is not tried again before something that it
+//!   depends on has changed ([`relaxation`]);
 //! - many requests about one snapshot share what was prepared for it ([`prepared`],
 //!   [`placement_request`]).
 //!
 //! Start reading at [`solve`], then `attempt`, `node_placement`, `claim_placement` and `claim_fit`.
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -54,6 +54,7 @@ mod pool_domains;
 mod prepared;
 mod queue;
 mod rejection;
+mod relaxation;
 mod relaxation_chains;
 mod relaxation_steps;
 mod requirement_store;
@@ -70,7 +71,6 @@ mod types;
 mod zones;
 
 use amounts::{Amounts, ResourceColumns};
-use attempt::CandidateRejection;
 use claim_order::ClaimOrder;
 use claims::InFlightClaim;
 use existing::{ExistingNodes, ExpectedDaemons};
@@ -80,11 +80,12 @@ pub use prepared::{
     PlacementRequest, PlacementResult, PreparedSolver, SolverSession, StopConditions, StopReason,
 };
 use queue::Queue;
+use relaxation::{FailedSteps, Failure};
 use relaxation_chains::RelaxationChains;
 use requirement_store::{RequirementStore, SetId, SplitRequirements};
 use reservations::Reservations;
 use setup::PodClassIndex;
-use shape::{PodShape, ShapeContext};
+use shape::ShapeContext;
 use templates::Template;
 use topology::Topology;
 use types::InstanceTypeIndex;
@@ -176,17 +177,8 @@ struct PodClass<'a> {
     is_exempt: bool,
     /// The last failure, if any.
     failure: Option<Failure>,
-}
-
-/// The last failed attempt to place a pod of a class.
-#[derive(Clone, Debug)]
-struct Failure {
-    /// The state that it was based on, see [`Solver::stamp`].
-    stamp: u64,
-    /// Whether placing any other pod may help.
-    may_recover: bool,
-    /// The shape that was tried last.
-    shape: Option<Arc<PodShape>>,
+    /// The steps that failed for the last pod.
+    failed_steps: FailedSteps,
 }
 
 /// The node or NodeClaim that a pod was placed on.
@@ -221,71 +213,9 @@ impl<'a> Solver<'a> {
         None
     }
 
-    /// Tries to place a pod, relaxing it step by step. None when the fuel is used up.
-    fn place(&mut self, pod: PodId, fuel: &mut Fuel<'_>) -> Option<bool> {
-        let class = self.class_of(pod);
-        // Nothing that its class depends on has changed since it failed: it would fail again.
-        let last = self.classes[class].failure.as_ref();
-        let fails_again =
-            last.is_some_and(|last| last.stamp == self.stamp(class, last.may_recover));
-        if fails_again || self.classes[class].rejection.is_some() {
-            return fuel.may_continue().then_some(false);
-        }
-        let mut last: Option<Arc<PodShape>> = None;
-        let mut may_recover = self.uses_reserved
-            || !self.classes[class].devices.is_empty()
-            || self.classes[class]
-                .volume_topologies
-                .iter()
-                .any(|p| self.store.requires_custom_label(p.set));
-        // Taken beforehand: its own relaxation may teach groups domains that help others.
-        let stamps = [self.stamp(class, false), self.stamp(class, true)];
-        let mut step = 0;
-        while let Some(shape) = self.shape(class, step) {
-            if !fuel.may_continue() {
-                return None;
-            }
-            step += 1;
-            // A step that changes nothing ends as the one before.
-            if last.as_ref().is_some_and(|last| last.same_as(&shape)) {
-                continue;
-            }
-            match self.attempt(pod, class, &shape) {
-                Ok(()) => return Some(true),
-                Err(no) => {
-                    may_recover |= no == CandidateRejection::PickedDomainUnfit
-                        || self.store.requires_custom_label(shape.all.set);
-                    last = Some(shape);
-                    if no == CandidateRejection::Deferred {
-                        break;
-                    }
-                    if let CandidateRejection::NoDomain(group) = no {
-                        let chain = self.classes[class].chain;
-                        step = self.chains.step_after_failed_group(chain, step - 1, group);
-                    }
-                }
-            }
-        }
-        let stamp = stamps[usize::from(may_recover)];
-        self.classes[class].failure = Some(Failure { stamp, may_recover, shape: last });
-        Some(false)
-    }
-
     /// Returns the class of a requested pod.
     fn class_of(&self, pod: PodId) -> usize {
         self.class_of[pod.index()].expect("every pod that is asked for has a class") as usize
-    }
-
-    /// Returns a number that grows with every change that may help a class.
-    ///
-    /// Nodes and NodeClaims only fill up and narrow, so a rejection is final, unless a group that
-    /// the class depends on counts differently. The exception is a rejection that depends on the
-    /// candidate (`may_recover`): by the domain that a group picks for it, reservations, devices,
-    /// and labels that only a pod defines. There another pod may make a candidate suitable.
-    fn stamp(&self, class: usize, may_recover: bool) -> u64 {
-        let watched = &self.chains.all[self.classes[class].chain].relevant_groups;
-        let groups: u64 = watched.iter().map(|&group| self.topology.group(group).epoch).sum();
-        groups + if may_recover { self.placed_count } else { 0 }
     }
 
     /// Returns the relaxation chains, and the context to make shapes.
@@ -298,43 +228,6 @@ impl<'a> Solver<'a> {
             tolerate_prefer_no_schedule: self.tolerate_prefer_no_schedule,
         };
         (&mut self.chains, context)
-    }
-
-    /// Returns the shape of a class after `step` relaxations.
-    ///
-    /// Groups that this creates count the pods that were placed before (spec 20 Q3).
-    fn shape(&mut self, class: usize, step: usize) -> Option<Arc<PodShape>> {
-        let chain = self.classes[class].chain;
-        let request_number = self.topology.request_number();
-        let (of, reached) = self.chains.all[chain].reached;
-        let reached = if of == request_number { reached } else { 0 };
-        if step < reached
-            && let Some(kept) = self.chains.kept_shape(chain, step)
-        {
-            return Some(kept);
-        }
-        // All other steps have groups of earlier ones, so they can be skipped.
-        let skipped = (reached..step)
-            .filter(|&step| self.chains.all[chain].steps.may_add_groups(step))
-            .collect::<SmallVec<[usize; 4]>>();
-        for earlier in skipped {
-            self.reach_step(chain, earlier)?;
-        }
-        let shape = self.reach_step(chain, step)?;
-        self.chains.all[chain].reached = (request_number, reached.max(step + 1));
-        Some(shape)
-    }
-
-    /// Returns the shape of a step, with its groups in the request.
-    fn reach_step(&mut self, chain: usize, step: usize) -> Option<Arc<PodShape>> {
-        let (chains, mut context) = self.shape_context();
-        let shape = chains.shape(chain, step, &mut context)?;
-        if self.chains.all[chain].steps.may_add_groups(step) {
-            // A new toleration opens new domains to the inverse groups as well (Q9).
-            let inverse_groups = self.chains.all[chain].inverse_groups.clone();
-            self.activate_groups(&inverse_groups, &shape.owned, &shape.tolerations);
-        }
-        Some(shape)
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) enum CandidateRejection {
     /// for which the group picks another domain.
     PickedDomainUnfit,
     /// A topology group leaves no domain, whatever the candidate.
-    NoDomain(GroupId),
+    NoDomain,
     /// The pod waits for a reservation: no other pool and no relaxation may be tried.
     Deferred,
 }
@@ -48,10 +48,12 @@ impl<'a> Solver<'a> {
         shape: &Arc<PodShape>,
     ) -> Result<(), CandidateRejection> {
         // Most steps of a long relaxation end here, at the preference that is dropped next.
-        let mut view = match self.view_if(shape, FeasibleDomains::has_domain) {
-            Ok(view) => view,
-            Err(group) => return Err(CandidateRejection::NoDomain(group)),
+        let Some(mut view) = self.view_if(shape, FeasibleDomains::has_domain) else {
+            return Err(CandidateRejection::NoDomain);
         };
+        if self.has_affinity_without_host(&view) {
+            return Err(CandidateRejection::NoDomain);
+        }
         if self.place_on_existing(pod, class, &view) || self.place_in_flight(pod, class, &mut view)
         {
             return Ok(());
@@ -69,19 +71,41 @@ impl<'a> Solver<'a> {
         self.view_if(shape, |_| true).expect("groups over labels have domains")
     }
 
-    /// Returns the data of an attempt, or the first group whose domains fail the test.
+    /// Returns the groups of a shape that leave no domain, whatever the candidate.
+    pub(super) fn groups_without_domain(&mut self, shape: &PodShape) -> Vec<GroupId> {
+        let mut failed = Vec::new();
+        for over in &shape.label_groups {
+            let left = self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store);
+            if !left.as_ref().is_some_and(FeasibleDomains::has_domain) {
+                failed.push(over.group);
+            }
+        }
+        let over_hosts = shape.host_groups.iter();
+        let no_host = over_hosts.filter(|over| self.lacks_host(over, over.selects_pod));
+        failed.extend(no_host.map(|over| over.group));
+        failed
+    }
+
+    fn has_affinity_without_host(&self, view: &AttemptView) -> bool {
+        let mut over_hosts = view.shape.host_groups.iter().zip(&view.may_start);
+        over_hosts.any(|(over, &may_start)| self.lacks_host(over, may_start))
+    }
+
+    /// Returns whether a group is an affinity to pods of which no host has any.
+    fn lacks_host(&self, over: &HostGroup, may_start: bool) -> bool {
+        over.limit.is_none() && !may_start && self.topology.group(over.group).is_unoccupied()
+    }
+
+    /// Returns the data of an attempt; none if the domains of a group fail the test.
     fn view_if(
         &mut self,
         shape: &Arc<PodShape>,
         test: impl Fn(&FeasibleDomains) -> bool,
-    ) -> Result<AttemptView, GroupId> {
+    ) -> Option<AttemptView> {
         let mut feasible = Vec::with_capacity(shape.label_groups.len());
         for over in &shape.label_groups {
             let left = self.topology.feasible(over.group, over.selects_pod, over.pod, &self.store);
-            match left.filter(&test) {
-                Some(left) => feasible.push(left),
-                None => return Err(over.group),
-            }
+            feasible.push(left.filter(&test)?);
         }
         let may_start = shape
             .host_groups
@@ -93,7 +117,7 @@ impl<'a> Solver<'a> {
                     && self.topology.host_bootstrap(over.group, pod)
             })
             .collect();
-        Ok(AttemptView { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
+        Some(AttemptView { shape: shape.clone(), feasible, may_start, known: FxHashMap::default() })
     }
 
     /// Returns whether the host groups let the pod go to a host, or to a new one.

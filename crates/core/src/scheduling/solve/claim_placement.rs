@@ -148,7 +148,7 @@ impl Solver<'_> {
                 Err(
                     CandidateRejection::Unfit
                     | CandidateRejection::PickedDomainUnfit
-                    | CandidateRejection::NoDomain(_),
+                    | CandidateRejection::NoDomain,
                 ) => {}
             }
         }

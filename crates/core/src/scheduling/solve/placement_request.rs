@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Solver;
 use super::existing::{ExistingNode, used_by};
+use super::relaxation::FailedSteps;
 use super::topology_groups::GroupId;
 use crate::id::{NodeId, PodId};
 use crate::pod::Pod;
@@ -58,6 +59,7 @@ impl<'a> Solver<'a> {
             self.requested_pods.push(pod);
             let class = self.find_or_create_class(pod) as usize;
             self.classes[class].failure = None;
+            self.classes[class].failed_steps = FailedSteps::default();
             let chain = self.classes[class].chain;
             let chain = &mut self.chains.all[chain];
             if chain.reached.0 != request_number {

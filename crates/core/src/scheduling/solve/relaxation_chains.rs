@@ -39,8 +39,8 @@ pub(super) struct RelaxationChain {
     pub(super) steps: RelaxationSteps,
     /// Shapes by number of relaxation steps, up to a limit.
     shapes: FxHashMap<usize, Arc<PodShape>>,
-    /// The last shape that was made. Most of what it has serves the next one.
-    last_shape: Option<Arc<PodShape>>,
+    /// The last shape that was made, with its steps. Most of what it has serves the next one.
+    last_shape: Option<(usize, Arc<PodShape>)>,
     /// The number of the last request, and how many steps it has reached.
     pub(super) reached: (u32, usize),
     /// The inverse groups of such pods' required anti-affinity.
@@ -50,8 +50,8 @@ pub(super) struct RelaxationChain {
     affinity_groups: AffinityGroups,
     /// By [`RelaxedConstraints::node_filter_key`]: the group of each spread constraint.
     spread_groups: FxHashMap<(usize, bool), Arc<[Option<GroupId>]>>,
-    /// By group: the number of steps after which no preferred term has it. Absent if it stays
-    /// longer; none until it is needed.
+    /// By group: the number of steps after which no preference or soft spread constraint has it.
+    /// Absent if it is never dropped; none until it is needed.
     group_drops: Option<Arc<FxHashMap<GroupId, usize>>>,
     pub(super) tolerations: Arc<[Toleration]>,
     /// All groups that any shape depends on.
@@ -244,7 +244,7 @@ impl<'a> RelaxationChains<'a> {
         context: &mut ShapeContext<'_, '_>,
     ) -> Option<Arc<PodShape>> {
         let labels_id = self.all[chain].labels_id;
-        if let Some(known) = self.all[chain].shapes.get(&step).cloned() {
+        if let Some(known) = self.kept_shape(chain, step) {
             // This request may contain other pods, whose anti-affinity keeps these away.
             let others = self.excluding_groups(labels_id, context.topology);
             if known.excluding_groups == others {
@@ -258,14 +258,17 @@ impl<'a> RelaxationChains<'a> {
         let owned = self.owned_groups(chain, &relaxed, context);
         let others = self.excluding_groups(labels_id, context.topology);
         let last = self.all[chain].last_shape.clone();
-        let shape = self.new_shape(&relaxed, last.as_deref(), owned, context);
+        let last = last.as_ref().map(|(_, shape)| &**shape);
+        let shape = self.new_shape(&relaxed, last, owned, context);
         let shape = self.with_excluding_groups(&shape, labels_id, others, context);
         Some(self.store_shape(chain, step, shape))
     }
 
     /// Returns the shape of a step that this request has reached, if it is kept.
     pub(super) fn kept_shape(&self, chain: usize, step: usize) -> Option<Arc<PodShape>> {
-        self.all[chain].shapes.get(&step).cloned()
+        let RelaxationChain { shapes, last_shape, .. } = &self.all[chain];
+        let last = last_shape.as_ref().filter(|(of, _)| *of == step);
+        shapes.get(&step).or(last.map(|(_, shape)| shape)).cloned()
     }
 
     /// Returns whether any shape of a chain was made.
@@ -273,40 +276,34 @@ impl<'a> RelaxationChains<'a> {
         !self.all[chain].shapes.is_empty()
     }
 
-    /// Returns the next step that can succeed after one failed because a group has no domain left.
+    /// Returns the next step that can succeed after one failed because groups have no domain left.
     ///
-    /// Preferred terms of pod affinity are dropped one at a time. As long as one of them has the
-    /// group, each step fails alike: requirements and tolerations stay the same. Steps that drop
-    /// something else are never skipped.
-    pub(super) fn step_after_failed_group(
+    /// With it the group that fails until then. Preferences and soft spread constraints are dropped
+    /// one at a time. As long as one of them has a group without a domain, each step fails alike:
+    /// required terms and tolerations stay the same. The last step is never skipped, since it
+    /// explains the rejection.
+    pub(super) fn step_after_failed_groups(
         &mut self,
         chain: usize,
         step: usize,
-        group: GroupId,
-    ) -> usize {
+        failed: &[GroupId],
+    ) -> (usize, Option<GroupId>) {
         let chain = &mut self.all[chain];
-        if !chain.steps.is_before_pod_preference(step) {
-            return step + 1;
+        let preference_steps = chain.steps.preference_steps();
+        if !preference_steps.contains(&step) {
+            return (step + 1, failed.first().copied());
         }
+        let end = preference_steps.end;
         let drops = chain.group_drops.get_or_insert_with(|| {
-            let AffinityGroups { preferred_affinity, preferred_anti_affinity, .. } =
-                &chain.affinity_groups;
-            let (affinity, anti_affinity) = chain.steps.pod_preference_drops();
-            let affinity =
-                affinity.filter_map(|(drop, term)| Some((*preferred_affinity.get(term)?, drop)));
-            let anti_affinity = anti_affinity
-                .filter_map(|(drop, term)| Some((*preferred_anti_affinity.get(term)?, drop)));
-            // A group of several terms stays until the last of them is dropped.
-            let mut drops: FxHashMap<GroupId, usize> = affinity.chain(anti_affinity).collect();
-            let AffinityGroups { affinity, anti_affinity, .. } = &chain.affinity_groups;
-            let spread = chain.spread_groups.values().flat_map(|groups| groups.iter().flatten());
-            for required in affinity.iter().chain(anti_affinity.iter()).chain(spread) {
-                drops.remove(required);
-            }
-            Arc::new(drops)
+            let relaxed = chain.steps.after(step).expect("the step was tried");
+            let spread = chain.spread_groups.get(&relaxed.node_filter_key()).cloned();
+            let spread = spread.unwrap_or_default();
+            Arc::new(group_drops(&chain.steps, &chain.affinity_groups, &spread))
         });
-        let end = chain.steps.end_of_pod_preferences();
-        drops.get(&group).map_or(end, |&drop| drop.max(step + 1))
+        let drop = |group: &GroupId| drops.get(group).copied().unwrap_or(end);
+        let last = failed.iter().copied().max_by_key(drop);
+        let next = last.map_or(step + 1, |group| drop(&group).max(step + 1));
+        (if step < chain.steps.len() { next.min(chain.steps.len()) } else { next }, last)
     }
 
     /// Returns the pod's own groups after some steps, and creates those that are new.
@@ -338,9 +335,38 @@ impl<'a> RelaxationChains<'a> {
         if chain.shapes.len() < MAX_KEPT_SHAPES || chain.shapes.contains_key(&step) {
             chain.shapes.insert(step, shape.clone());
         }
-        chain.last_shape = Some(shape.clone());
+        chain.last_shape = Some((step, shape.clone()));
         shape
     }
+}
+
+/// Returns by group the number of steps after which no constraint has it.
+///
+/// A group of several constraints stays until the last of them is dropped, and one of a required
+/// constraint always.
+fn group_drops(
+    steps: &RelaxationSteps,
+    groups: &AffinityGroups,
+    spread: &[Option<GroupId>],
+) -> FxHashMap<GroupId, usize> {
+    let [affinity, anti_affinity, spread_drops] = steps.drops();
+    let affinity = affinity
+        .filter_map(|(drop, term)| Some((groups.preferred_affinity.get(term).copied()?, drop)));
+    let anti_affinity = anti_affinity.filter_map(|(drop, term)| {
+        Some((groups.preferred_anti_affinity.get(term).copied()?, drop))
+    });
+    let spread_drops =
+        spread_drops.filter_map(|(drop, position)| Some((spread.get(position).copied()??, drop)));
+    let mut drops: FxHashMap<GroupId, usize> =
+        affinity.chain(anti_affinity).chain(spread_drops).collect();
+    let required_spread = spread.iter().zip(&steps.spec.topology_spread);
+    let required_spread =
+        required_spread.filter_map(|(group, constraint)| group.filter(|_| constraint.is_required));
+    let required = groups.affinity.iter().chain(groups.anti_affinity.iter()).copied();
+    for group in required.chain(required_spread) {
+        drops.remove(&group);
+    }
+    drops
 }
 
 /// Returns the groups of the constraints that are left, each once, in the order of the constraints.

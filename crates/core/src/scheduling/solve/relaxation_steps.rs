@@ -10,10 +10,11 @@
 //! positions. Nothing is copied per step: a pod with 1,000 preferences has 1,000 steps.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::requirement_store::number;
-use crate::pod::{PodSpec, WeightedTerm};
+use crate::pod::{PodSpec, SpreadConstraint, WeightedTerm};
 use crate::requirement::Requirements;
 use crate::taint::Toleration;
 
@@ -26,8 +27,8 @@ pub(super) struct RelaxationSteps {
     pod_affinity: WeightOrder,
     pod_anti_affinity: WeightOrder,
     node_preferences: WeightOrder,
-    /// How many spread constraints can be dropped.
-    soft_spread: usize,
+    /// The positions of the spread constraints that can be dropped, in the order of the steps.
+    soft_spread: Arc<[u32]>,
     adds_toleration: bool,
 }
 
@@ -62,7 +63,7 @@ impl RelaxationSteps {
             pod_affinity: WeightOrder::new(&spec.preferred_pod_affinity),
             pod_anti_affinity: WeightOrder::new(&spec.preferred_pod_anti_affinity),
             node_preferences: WeightOrder::new(&spec.preferred_node_affinity),
-            soft_spread: spec.topology_spread.iter().filter(|spread| !spread.is_required).count(),
+            soft_spread: spread_drops(&spec.topology_spread),
             adds_toleration: tolerate_prefer_no_schedule
                 && !spec.tolerations.contains(&Toleration::prefer_no_schedule()),
             spec,
@@ -71,9 +72,11 @@ impl RelaxationSteps {
 
     /// Returns the number of steps.
     pub(super) fn len(&self) -> usize {
-        self.end_of_pod_preferences()
+        self.required_terms
+            + self.pod_affinity.len()
+            + self.pod_anti_affinity.len()
             + self.node_preferences.len()
-            + self.soft_spread
+            + self.soft_spread.len()
             + usize::from(self.adds_toleration)
     }
 
@@ -91,7 +94,7 @@ impl RelaxationSteps {
             dropped_pod_affinity: take(self.pod_affinity.len()),
             dropped_pod_anti_affinity: take(self.pod_anti_affinity.len()),
             dropped_node_preferences: take(self.node_preferences.len()),
-            dropped_spread: take(self.soft_spread),
+            dropped_spread: take(self.soft_spread.len()),
             has_toleration: take(usize::from(self.adds_toleration)) > 0,
         };
         (left == 0).then_some(constraints)
@@ -105,32 +108,46 @@ impl RelaxationSteps {
         steps <= self.required_terms || (self.adds_toleration && steps == self.len())
     }
 
-    /// Returns whether a step after these drops a preferred term of pod affinity or anti-affinity,
-    /// and no step before it anything else.
-    pub(super) fn is_before_pod_preference(&self, steps: usize) -> bool {
-        (self.required_terms..self.end_of_pod_preferences()).contains(&steps)
+    /// Returns the steps that drop preferences or soft spread constraints, and nothing else changes.
+    ///
+    /// After each of them the required terms and tolerations are the same.
+    pub(super) fn preference_steps(&self) -> Range<usize> {
+        self.required_terms..self.len() + usize::from(!self.adds_toleration)
     }
 
-    /// The number of steps after which no preferred pod affinity or anti-affinity is left.
-    pub(super) fn end_of_pod_preferences(&self) -> usize {
-        self.required_terms + self.pod_affinity.len() + self.pod_anti_affinity.len()
-    }
-
-    /// Returns by preferred term of pod affinity, then of anti-affinity, the number of steps after
-    /// which it is dropped, and its position in its list.
-    pub(super) fn pod_preference_drops(
-        &self,
-    ) -> (impl Iterator<Item = (usize, usize)>, impl Iterator<Item = (usize, usize)>) {
-        let drops = |order: &WeightOrder, first: usize| {
-            let order = order.0.clone();
+    /// Returns by preferred term of pod affinity, then of anti-affinity, and by soft spread
+    /// constraint the number of steps after which it is dropped, and its position in its list.
+    pub(super) fn drops(&self) -> [impl Iterator<Item = (usize, usize)>; 3] {
+        let drops = |order: &Arc<[u32]>, first: usize| {
+            let order = order.clone();
             (0..order.len()).map(move |rank| (first + rank + 1, order[rank] as usize))
         };
         let anti_affinity = self.required_terms + self.pod_affinity.len();
-        (
-            drops(&self.pod_affinity, self.required_terms),
-            drops(&self.pod_anti_affinity, anti_affinity),
-        )
+        let node_preferences = anti_affinity + self.pod_anti_affinity.len();
+        let spread = node_preferences + self.node_preferences.len();
+        [
+            drops(&self.pod_affinity.0, self.required_terms),
+            drops(&self.pod_anti_affinity.0, anti_affinity),
+            drops(&self.soft_spread, spread),
+        ]
     }
+}
+
+/// Returns the positions of soft spread constraints in the order in which steps drop them.
+///
+/// A step drops the first soft constraint; the last one takes its slot.
+fn spread_drops(constraints: &[SpreadConstraint]) -> Arc<[u32]> {
+    let mut left: Vec<usize> = (0..constraints.len()).collect();
+    let mut dropped = Vec::new();
+    let mut slot = 0;
+    while let Some(&position) = left.get(slot) {
+        if constraints[position].is_required {
+            slot += 1;
+        } else {
+            dropped.push(number(left.swap_remove(slot)));
+        }
+    }
+    dropped.into()
 }
 
 impl WeightOrder {
@@ -222,7 +239,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pod::SpreadConstraint;
     use crate::scheduling::reference::relax;
 
     /// A spec in which each constraint differs from the others.

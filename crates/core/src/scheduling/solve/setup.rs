@@ -10,6 +10,7 @@ use super::claim_order::ClaimOrder;
 use super::existing::{ExistingNodes, ExpectedDaemons, used_by_pool};
 use super::finish::PlanCache;
 use super::input::{SolveMode, SolverInput};
+use super::relaxation::FailedSteps;
 use super::relaxation_chains::RelaxationChains;
 use super::requirement_store::RequirementStore;
 use super::reservations::Reservations;
@@ -273,6 +274,7 @@ impl<'a> Solver<'a> {
             rejection: rejection.map(Arc::new),
             is_exempt,
             failure: None,
+            failed_steps: FailedSteps::default(),
         });
         id(self.classes.len() - 1)
     }
