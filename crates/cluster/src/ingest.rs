@@ -34,6 +34,7 @@ mod ineffective_protection;
 mod interner;
 pub(crate) mod node;
 mod objects;
+mod over_bound;
 mod overlay;
 pub(crate) mod parsed_pods;
 pub(crate) mod pod;

@@ -9,6 +9,7 @@
 //! these and compares.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{
@@ -19,7 +20,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The annotation in which `kubectl apply` stores the applied object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -79,12 +80,22 @@ pub struct PodSpec {
     pub node_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<BTreeMap<String, String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Affinity>,
+    /// Shared by the pods that `plan` generates from one template.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "serialize_shared",
+        deserialize_with = "deserialize_shared"
+    )]
+    pub affinity: Option<Arc<Affinity>>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub tolerations: Option<Vec<Toleration>>,
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
-    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+    /// Shared like the affinity.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "serialize_shared",
+        deserialize_with = "shared_list"
+    )]
+    pub topology_spread_constraints: Option<Arc<Vec<TopologySpreadConstraint>>>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "shrunk_list")]
     pub scheduling_gates: Option<Vec<PodSchedulingGate>>,
     #[serde(deserialize_with = "containers")]
@@ -112,9 +123,9 @@ impl From<&whole::PodSpec> for PodSpec {
         Self {
             node_name: whole.node_name.clone(),
             node_selector: whole.node_selector.clone(),
-            affinity: whole.affinity.clone(),
+            affinity: whole.affinity.clone().map(Arc::new),
             tolerations: whole.tolerations.clone(),
-            topology_spread_constraints: whole.topology_spread_constraints.clone(),
+            topology_spread_constraints: whole.topology_spread_constraints.clone().map(Arc::new),
             scheduling_gates: whole.scheduling_gates.clone(),
             containers: whole.containers.iter().map(Into::into).collect(),
             init_containers: converted(whole.init_containers.as_ref()),
@@ -321,6 +332,30 @@ where
         list.shrink_to_fit();
         list
     }))
+}
+
+fn shared_list<'de, T, D>(deserializer: D) -> Result<Option<Arc<Vec<T>>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(shrunk_list(deserializer)?.map(Arc::new))
+}
+
+fn deserialize_shared<'de, T, D>(deserializer: D) -> Result<Option<Arc<T>>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.map(Arc::new))
+}
+
+#[expect(clippy::ref_option, reason = "serde passes the field")]
+fn serialize_shared<T: Serialize, S: Serializer>(
+    value: &Option<Arc<T>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    value.as_deref().serialize(serializer)
 }
 
 fn containers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Container>, D::Error> {

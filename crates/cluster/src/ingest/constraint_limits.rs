@@ -98,15 +98,15 @@ impl ConstraintCount {
         count.terms += spec.volumes.as_ref().map_or(0, Vec::len);
         count.terms += spec.resource_claims.as_ref().map_or(0, Vec::len);
         let containers = || spec.containers.iter().chain(spec.init_containers.iter().flatten());
-        count.terms +=
-            containers().map(|container| container.ports.iter().flatten().count()).sum::<usize>();
+        let ports = containers().flat_map(|container| container.ports.iter().flatten());
+        count.terms += ports.filter(|port| port.host_port.is_some_and(|port| port != 0)).count();
         let resources = containers().filter_map(|container| container.resources.as_ref());
         let resources = resources.chain(&spec.resources);
         let names = resources.flat_map(|resources| {
             resources.requests.iter().chain(&resources.limits).flat_map(|list| list.keys())
         });
         count.terms += names.collect::<BTreeSet<_>>().len();
-        for constraint in spec.topology_spread_constraints.iter().flatten() {
+        for constraint in spec.topology_spread_constraints.iter().flat_map(|all| all.iter()) {
             count.terms += 1;
             count.spread_constraints += 1;
             count.add_selector(constraint.label_selector.as_ref());

@@ -48,8 +48,8 @@ pub fn pod_to_evict(wire: &WirePod) -> PodToEvict {
 /// Whether the pod needs more than free capacity: certain nodes, other pods near or far, volumes or
 /// devices.
 fn is_constrained(spec: &WireSpec) -> bool {
-    let mut spread = spec.topology_spread_constraints.iter().flatten();
-    let affinity = spec.affinity.as_ref();
+    let mut spread = spec.topology_spread_constraints.iter().flat_map(|all| all.iter());
+    let affinity = spec.affinity.as_deref();
     let nodes = affinity.and_then(|all| all.node_affinity.as_ref());
     let near = affinity.and_then(|all| all.pod_affinity.as_ref());
     let far = affinity.and_then(|all| all.pod_anti_affinity.as_ref());

@@ -8,7 +8,10 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use karpenter_core::pod::PodSpec;
 use karpenter_core::snapshot::Daemon;
 
-use super::{Objects, Reader, constraint_limits, dynamic_resources, pod, pod_spec, requests, text};
+use super::{
+    Objects, Reader, constraint_limits, dynamic_resources, over_bound, pod, pod_spec, requests,
+    text,
+};
 use crate::wire::{Pod as WirePod, PodSpec as WireSpec};
 
 const KIND: &str = "DaemonSet";
@@ -82,10 +85,19 @@ fn spec(
         let claims = dynamic_resources::claims(&template, None);
         pod_spec::read(&template, requests, claims, reader.aliases, problems)
     };
-    let is_excessive =
-        template.is_some_and(|template| constraint_limits::excess(&template.into()).is_some());
-    let affinity = template.filter(|_| !is_excessive);
-    let affinity = affinity.and_then(|template| template.affinity.as_ref());
+    let Some(template) = template.map(WireSpec::from) else { return spec };
+    let template = match constraint_limits::excess(&template) {
+        None => template,
+        Some(_) => match over_bound::node_selection(&template) {
+            Some(kept) => kept,
+            None => {
+                // Without the template's affinity, that of the newest pod would pin the DaemonSet.
+                spec.node_affinity.clear();
+                return spec;
+            }
+        },
+    };
+    let affinity = template.affinity.as_ref();
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     if let Some(terms) = pod_spec::required_node_affinity(affinity, reader.aliases, &mut Vec::new())
     {

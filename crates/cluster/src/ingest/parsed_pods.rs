@@ -132,6 +132,7 @@ fn is_same_container(a: &Container, b: &Container) -> bool {
 fn is_same_affinity(a: &WireSpec, b: &WireSpec) -> bool {
     match (&a.affinity, &b.affinity) {
         (None, None) => true,
+        (Some(a), Some(b)) if Arc::ptr_eq(a, b) => true,
         (Some(a), Some(b)) => {
             let is_same_node = match (&a.node_affinity, &b.node_affinity) {
                 (None, None) => true,

@@ -80,7 +80,12 @@ pub(crate) fn pod<P: Borrow<WirePod> + Clone>(
         labels,
         ParsedPod { spec, limits, problem, parse_errors: unread, affinity_errors: unread_affinity },
     ) = replicas.get_or_parse(kept, |specs| parse_pod(wire, specs, reader));
-    reader.report_problems(KIND, meta, &unread);
+    // A pod without a node that is over the bound is ignored with this reason.
+    let is_ignored =
+        node.is_none() && wire.spec.as_ref().and_then(constraint_limits::excess).is_some();
+    if !is_ignored {
+        reader.report_problems(KIND, meta, &unread);
+    }
     if node.is_some() {
         reader.report_problems(KIND, meta, &unread_affinity);
     }

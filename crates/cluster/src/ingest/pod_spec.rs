@@ -10,13 +10,14 @@ use karpenter_core::resources::Resources;
 use karpenter_core::scheduling::dra::ClaimRef;
 use karpenter_core::selector::{Condition, Expression, LabelSelector};
 
-use super::{constraint_limits, dynamic_resources, requirement, selector, taint, text};
+use super::{constraint_limits, dynamic_resources, over_bound, requirement, selector, taint, text};
 use crate::wire::{Container, PodSpec as WireSpec};
 
 /// Reads a spec. Its requests and claims are made up elsewhere, from the status as well.
 ///
 /// Problems are those that the validation of pods does not find by itself. Constraints beyond the
-/// [bound](constraint_limits) are not read, which is a problem of its own.
+/// [bound](constraint_limits) are a problem of their own; of them only those are read that
+/// [matter to other pods](over_bound).
 pub(super) fn read(
     wire: &WireSpec,
     requests: Resources,
@@ -26,9 +27,9 @@ pub(super) fn read(
 ) -> PodSpec {
     if let Some(excess) = constraint_limits::excess(wire) {
         problems.push(excess);
-        return PodSpec { requests, ..PodSpec::default() };
+        return over_bound::read(wire, requests, aliases, problems);
     }
-    let affinity = wire.affinity.as_ref();
+    let affinity = wire.affinity.as_deref();
     let node = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
     let (pod_affinity, preferred_pod_affinity) = pod_affinity(affinity, problems);
     let (pod_anti_affinity, preferred_pod_anti_affinity) = pod_anti_affinity(affinity, problems);
@@ -145,7 +146,8 @@ fn match_nothing() -> LabelSelector {
 }
 
 fn spread_constraints(wire: &WireSpec, problems: &mut Vec<String>) -> Vec<SpreadConstraint> {
-    let constraints = wire.topology_spread_constraints.iter().flatten().enumerate();
+    let constraints =
+        wire.topology_spread_constraints.iter().flat_map(|all| all.iter()).enumerate();
     constraints.map(|(index, wire)| spread_constraint(index, wire, problems)).collect()
 }
 

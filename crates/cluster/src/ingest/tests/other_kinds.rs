@@ -57,6 +57,52 @@ fn a_daemonset_uses_its_newest_pod_and_the_template_affinity() {
 }
 
 #[test]
+fn a_daemonset_over_the_bound_counts_at_least_where_it_runs() {
+    let preferences: Value = (0..1_101)
+        .map(|_| json!({"weight": 1, "podAffinityTerm": {"topologyKey": "zone"}}))
+        .collect();
+    let terms = |count: usize| -> Value {
+        let zone = |index: usize| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [index.to_string()]}]});
+        (0..count).map(zone).collect()
+    };
+    let required = |terms: Value| json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+    for (affinity, selected_zones) in [
+        (
+            json!({"nodeAffinity": required(terms(2)), "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferences}}),
+            2,
+        ),
+        (json!({"nodeAffinity": required(terms(1_101))}), 0),
+    ] {
+        let set = json!({
+            "metadata": {"name": "d", "namespace": "n", "uid": "u"},
+            "spec": {"selector": {}, "template": {"spec": {"affinity": affinity, "containers": []}}},
+        });
+        let mut pod_affinity = affinity.clone();
+        pod_affinity["nodeAffinity"] = required(
+            json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]),
+        );
+        let pod = object(json!({
+            "metadata": {
+                "name": "d-1", "namespace": "n",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true}],
+            },
+            "spec": {"affinity": pod_affinity, "containers": []},
+        }));
+        for pods in [vec![], vec![pod]] {
+            let daemon_sets = vec![object(set.clone())];
+            let objects = Objects { pods, daemon_sets, ..Objects::default() };
+            let daemons = snapshot(&objects, &settings()).snapshot.daemons;
+            assert_eq!(
+                daemons[0].spec.node_affinity.len(),
+                selected_zones,
+                "{} pods",
+                objects.pods.len()
+            );
+        }
+    }
+}
+
+#[test]
 fn in_tree_volumes_are_read_with_their_csi_drivers() {
     let objects = Objects {
         persistent_volume_claims: vec![
