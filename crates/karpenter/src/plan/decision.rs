@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use karpenter_cluster::ingest::{self, IngestResult};
+use karpenter_cluster::ingest::{self, IngestResult, constraint_limits};
 use karpenter_core::catalog::Catalog;
 use karpenter_core::id::{NodeId, PodId};
 use karpenter_core::overlay::{self, Evaluation, OverlayStatus};
@@ -176,7 +176,9 @@ impl PlanInput {
         }
         let groups = by_reason.into_iter().map(|(reason, (opted_out, mut pods))| {
             pods.sort();
-            let fix = rejection_text::missing_object_fix(reason).map(str::to_owned);
+            let fix = rejection_text::missing_object_fix(reason)
+                .map(str::to_owned)
+                .or_else(|| constraint_limits::suggest_fix(reason));
             IgnoredPods { reason: reason.to_owned(), opted_out, fix, pods }
         });
         groups.collect()
