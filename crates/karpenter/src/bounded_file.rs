@@ -13,6 +13,8 @@ use rustix::fs::{Mode, OFlags};
 
 /// The largest scenario. The parser accepts 250,000 values, which are a few MB.
 pub(crate) const SCENARIO_BYTES_MAX: u64 = 16 << 20;
+/// The largest certificate, key or token that a kubeconfig names.
+pub(crate) const CREDENTIAL_BYTES_MAX: u64 = 1 << 20;
 /// The largest kubeconfig. A cluster takes some 5 KB.
 pub(crate) const KUBECONFIG_BYTES_MAX: u64 = 16 << 20;
 
@@ -26,11 +28,14 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_regular(path)?, bytes_max)
 }
 
-/// Returns whether the path is a pipe that this process has inherited, as of `plan -f <(helm …)`.
+/// Returns whether the path is a pipe that this process has inherited, as of `plan -f <(helm …)`
+/// or `plan -f /dev/stdin`.
 ///
 /// Like stdin, it ends when its writer ends.
 fn is_inherited_pipe(path: &Path) -> bool {
-    let is_descriptor = path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd");
+    let is_descriptor = path == Path::new("/dev/stdin")
+        || path.starts_with("/dev/fd")
+        || path.starts_with("/proc/self/fd");
     is_descriptor && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
@@ -55,6 +60,15 @@ fn open_regular(path: &Path) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     check_is_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Checks that a path names a regular file, which another library opens and reads later.
+///
+/// Links are followed: the files of a mounted service account are links.
+pub(crate) fn check_regular(path: &Path, bytes_max: u64) -> io::Result<()> {
+    let metadata = fs::metadata(path)?;
+    check_is_regular(&metadata)?;
+    if metadata.len() > bytes_max { Err(too_large(bytes_max)) } else { Ok(()) }
 }
 
 fn check_is_regular(metadata: &Metadata) -> io::Result<()> {
@@ -87,10 +101,14 @@ fn read_at_most(reader: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     // One byte more than allowed shows that there is too much.
     reader.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
-        let text = format!("it is larger than {} MiB", bytes_max >> 20);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+        return Err(too_large(bytes_max));
     }
     Ok(bytes)
+}
+
+fn too_large(bytes_max: u64) -> io::Error {
+    let text = format!("it is larger than {} MiB", bytes_max >> 20);
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }
 
 #[cfg(test)]

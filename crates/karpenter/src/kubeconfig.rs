@@ -10,7 +10,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use serde::de::IgnoredAny;
 use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
-use crate::bounded_file::{self, KUBECONFIG_BYTES_MAX};
+use crate::bounded_file::{self, CREDENTIAL_BYTES_MAX, KUBECONFIG_BYTES_MAX};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::environment;
 
@@ -26,6 +26,9 @@ pub(crate) struct ClusterConfigError {
 const FIX_NOT_SET: &str = "set KUBECONFIG, or run in a pod with a service account";
 const FIX_NOT_UTF8: &str = "set KUBECONFIG to the path of a kubeconfig, or unset it";
 const FIX_UNREADABLE: &str = "let KUBECONFIG name a file that can be read";
+const FIX_CREDENTIAL: &str = "name a regular file with the certificate, key or token";
+/// Where the kubelet mounts the service account of a pod.
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const FIX_INVALID: &str = "mend the file, or let KUBECONFIG name another";
 
 impl ClusterConfigError {
@@ -58,7 +61,10 @@ pub(crate) async fn load_config(
         kubeconfig_paths(variable.as_deref())
     };
     let read = match read_files(&named) {
-        Ok(file) => Config::from_custom_kubeconfig(file, &options).await,
+        Ok(file) => {
+            check_credential_files(&named_credential_files(&file, context))?;
+            Config::from_custom_kubeconfig(file, &options).await
+        }
         Err(error) => Err(error),
     };
     let error = match read {
@@ -68,6 +74,7 @@ pub(crate) async fn load_config(
     if file.is_some() || context.is_some() {
         return Err(config_error(&error, &named).into());
     }
+    check_credential_files(&service_account_files())?;
     Config::incluster().map_err(|inside| {
         let is_pod = environment::variable("KUBERNETES_SERVICE_HOST").is_some();
         if is_pod && named.is_empty() && is_file_missing(&error) {
@@ -78,6 +85,50 @@ pub(crate) async fn load_config(
         }
         config_error(&error, &named).into()
     })
+}
+
+/// Checks the files that kube reads, each as a whole: a device has no end, and a pipe can block.
+///
+/// A missing file is left to kube, which names its purpose. kube reads a token again when it
+/// rotates; the kubelet writes a regular file then.
+fn check_credential_files(paths: &[PathBuf]) -> Result<(), Box<ClusterConfigError>> {
+    for path in paths {
+        match bounded_file::check_regular(path, CREDENTIAL_BYTES_MAX) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(ClusterConfigError {
+                    location: Location::file(path.display().to_string()),
+                    found: error.to_string(),
+                    fix: FIX_CREDENTIAL,
+                }
+                .into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the files of the selected context: certificates, key and token.
+fn named_credential_files(config: &Kubeconfig, context: Option<&str>) -> Vec<PathBuf> {
+    let name = context.or(config.current_context.as_deref());
+    let context = config.contexts.iter().find(|entry| Some(entry.name.as_str()) == name);
+    let Some(context) = context.and_then(|entry| entry.context.as_ref()) else {
+        return Vec::new();
+    };
+    let clusters = config.clusters.iter().filter(|entry| entry.name == context.cluster);
+    let clusters = clusters.filter_map(|entry| entry.cluster.as_ref());
+    let users = config.auth_infos.iter().filter(|entry| Some(&entry.name) == context.user.as_ref());
+    let users = users.filter_map(|entry| entry.auth_info.as_ref());
+    let authorities = clusters.map(|cluster| &cluster.certificate_authority);
+    let credentials =
+        users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]);
+    authorities.chain(credentials).flatten().map(PathBuf::from).collect()
+}
+
+/// Returns the files by which a pod reaches its cluster.
+fn service_account_files() -> [PathBuf; 3] {
+    ["token", "ca.crt", "namespace"].map(|name| Path::new(SERVICE_ACCOUNT).join(name))
 }
 
 /// Returns the files that `KUBECONFIG` names.
@@ -248,6 +299,29 @@ mod tests {
                 "one line: {diagnostic}"
             );
             assert_eq!(lines[3], format!("   fix: {fix}"));
+        }
+    }
+
+    #[test]
+    fn files_of_the_context_that_are_not_regular_are_refused() {
+        let with = |cluster: &str, user: &str| {
+            format!(
+                "current-context: a\ncontexts: [{{name: a, context: {{cluster: b, user: c}}}}]\n\
+                 clusters: [{{name: b, cluster: {{server: 'https://127.0.0.1:1'{cluster}}}}}]\n\
+                 users: [{{name: c, user: {{{user}}}}}, {{name: d, user: {{tokenFile: /dev/zero}}}}]\n"
+            )
+        };
+        for (cluster, user) in [
+            (", certificate-authority: /dev/zero", ""),
+            ("", "tokenFile: /dev/zero"),
+            ("", "client-certificate: /dev/zero"),
+            ("", "client-key: /dev/zero"),
+        ] {
+            let diagnostic = load_error(Some(&with(cluster, user)));
+            let expected = "error: no cluster\n where: /dev/zero\n found: it is a device, and only \
+                            regular files are read\n   fix: name a regular file with the \
+                            certificate, key or token";
+            assert_eq!(diagnostic.trim_end(), expected, "{cluster}{user}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
+use std::os::unix::fs::FileTypeExt as _;
 
 use super::fields::LogLine;
 
@@ -85,6 +86,13 @@ impl Destination {
             "stderr" => Ok(Self::Stderr),
             path => {
                 let path = path.strip_prefix("file://").unwrap_or(path);
+                // A named pipe blocks the open until a reader comes, and later every write.
+                if std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+                    && !is_own_descriptor(path)
+                {
+                    let text = "it is a named pipe, which blocks without a reader";
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+                }
                 OpenOptions::new().append(true).create(true).open(path).map(Self::File)
             }
         }
@@ -113,4 +121,11 @@ impl Destination {
             }
         }
     }
+}
+
+/// Returns whether a path names a descriptor of this process, as `/dev/stdout`.
+fn is_own_descriptor(path: &str) -> bool {
+    let prefixes = ["/dev/fd/", "/proc/self/fd/"];
+    matches!(path, "/dev/stdout" | "/dev/stderr")
+        || prefixes.iter().any(|prefix| path.starts_with(prefix))
 }

@@ -311,6 +311,18 @@ fn an_unopenable_log_output_is_named_in_the_error() {
 }
 
 #[test]
+fn a_named_pipe_is_refused_as_log_output() {
+    let path = std::env::temp_dir().join(format!("karpenter-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    let result = LogOutput::open(&[format!("file://{}", path.display())], &[]);
+    std::fs::remove_file(&path).unwrap();
+    let error = result.err().expect("the open would block").to_string();
+    let end = "it is a named pipe, which blocks without a reader";
+    assert!(error.starts_with("--log-output-paths: ") && error.ends_with(end), "{error}");
+}
+
+#[test]
 fn log_records_are_appended_to_files() {
     let path = std::env::temp_dir().join(format!("karpenter-log-{}", std::process::id()));
     std::fs::write(&path, "before\n").unwrap();
