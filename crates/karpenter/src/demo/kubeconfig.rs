@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`mod@text`] has the pure functions. Invariant: at any time the file is complete, and only
-//! entries of the demo ever change; the context that was current before is part of the file, so
+//! entries of a demo ever change: an entry of a user with the demo's name is an error; the context that was current before is part of the file, so
 //! that the next demo restores it if this process ends early.
 
 mod text;
@@ -60,6 +60,13 @@ impl KubeconfigFile {
                     .at(Location::file(path.display().to_string()))
                     .found(found)
                     .fix("name a kubeconfig or a new file with --kubeconfig")
+                    .into()
+            }
+            FileError::NameTaken(found) => {
+                Diagnostic::new("the demo cannot be added to this kubeconfig: its name is taken")
+                    .at(Location::file(path.display().to_string()))
+                    .found(found)
+                    .fix("name another file with --kubeconfig, or rename the entry")
                     .into()
             }
             FileError::Io(error) => write_diagnostic(path, &error.to_string()),
@@ -140,12 +147,17 @@ enum FileError {
     #[error("{0}")]
     NotAKubeconfig(String),
     #[error("{0}")]
+    NameTaken(String),
+    #[error("{0}")]
     Io(#[from] io::Error),
 }
 
 impl From<TextError> for FileError {
     fn from(error: TextError) -> Self {
-        Self::NotAKubeconfig(error.to_string())
+        match error {
+            TextError::NotAKubeconfig(found) => Self::NotAKubeconfig(found),
+            TextError::NameTaken(found) => Self::NameTaken(found),
+        }
     }
 }
 

@@ -21,10 +21,16 @@ pub(in crate::demo) struct DemoCluster {
     pub(in crate::demo) token: String,
 }
 
-/// Why a text is no kubeconfig.
+/// Why the demo cannot be added to a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct TextError(String);
+pub(super) enum TextError {
+    /// It is no kubeconfig.
+    #[error("{0}")]
+    NotAKubeconfig(String),
+    /// It has an entry of the demo's name that no demo has written.
+    #[error("{0}")]
+    NameTaken(String),
+}
 
 /// A kubeconfig with the demo's cluster.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +50,7 @@ const PREVIOUS_CONTEXT: &str = "previousContext";
 /// Returns the kubeconfig with the cluster as its current context.
 pub(super) fn merge(old: &str, cluster: &DemoCluster) -> Result<Merged, TextError> {
     let config = parse(old)?;
+    check_name_is_free(&config)?;
     let has_entries = LISTS.iter().any(|list| position(&config, list).is_some());
     let is_current = current_context(&config) == Some(NAME);
     let before =
@@ -132,14 +139,14 @@ fn parse(text: &str) -> Result<Map<String, Value>, TextError> {
     let value = manifest::parse_single_document(text).map_err(|error| {
         let message = UserMessageFormatter.format_message(error.without_snippet()).into_owned();
         let line = error.location().map(|place| format!("line {}: ", place.line()));
-        TextError(format!("{}{message}", line.unwrap_or_default()))
+        TextError::NotAKubeconfig(format!("{}{message}", line.unwrap_or_default()))
     })?;
     let config = match value {
         None => Map::new(),
         Some(Value::Object(config)) => config,
-        Some(_) => return Err(TextError("it is not a mapping".to_owned())),
+        Some(_) => return Err(TextError::NotAKubeconfig("it is not a mapping".to_owned())),
     };
-    check(&config).map_err(|problem| TextError(problem.to_owned()))?;
+    check(&config).map_err(|problem| TextError::NotAKubeconfig(problem.to_owned()))?;
     Ok(config)
 }
 
@@ -168,9 +175,45 @@ fn check(config: &Map<String, Value>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Returns the index of the demo's entry in a list.
+/// Returns the index of a demo's entry in a list.
 fn position(config: &Map<String, Value>, list: &str) -> Option<usize> {
-    config.get(list)?.as_array()?.iter().position(|entry| entry["name"] == NAME)
+    let entries = config.get(list)?.as_array()?;
+    entries.iter().position(|entry| entry["name"] == NAME && is_of_demo(list, entry))
+}
+
+/// Returns an error if an entry has the demo's name and is not a demo's: it belongs to the user.
+fn check_name_is_free(config: &Map<String, Value>) -> Result<(), TextError> {
+    for list in LISTS {
+        let entries = config.get(list).and_then(Value::as_array).into_iter().flatten();
+        for entry in entries.filter(|entry| entry["name"] == NAME && !is_of_demo(list, entry)) {
+            let kind = list.trim_end_matches('s');
+            let server = entry.pointer("/cluster/server").and_then(Value::as_str);
+            let server = server.map(|server| format!(", whose server is {server}"));
+            let server = server.unwrap_or_default();
+            let text = format!("it has a {kind} `{NAME}` that no demo has written{server}");
+            return Err(TextError::NameTaken(text));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether an entry looks like those that a demo writes, by the fields that it has.
+fn is_of_demo(list: &str, entry: &Value) -> bool {
+    let has_only = |value: &Value, keys: &[&str]| {
+        value.as_object().is_some_and(|fields| fields.keys().all(|key| keys.contains(&&**key)))
+    };
+    match list {
+        "clusters" => {
+            let server = entry.pointer("/cluster/server").and_then(Value::as_str);
+            server.is_some_and(|server| server.starts_with("https://127.0.0.1:"))
+                && has_only(&entry["cluster"], &["server", "certificate-authority-data"])
+        }
+        "contexts" => {
+            let context = &entry["context"];
+            (&context["cluster"], &context["user"]) == (&NAME.into(), &NAME.into())
+        }
+        _ => has_only(&entry["user"], &["token"]),
+    }
 }
 
 fn current_context(config: &Map<String, Value>) -> Option<&str> {

@@ -204,3 +204,34 @@ fn texts_that_are_no_kubeconfigs_are_refused() {
         assert!(error.starts_with(expected), "{text:?}: {error}");
     }
 }
+
+#[test]
+fn entries_of_a_user_with_the_name_of_the_demo_are_not_replaced() {
+    let cluster = |server: &str| {
+        format!("clusters:\n- name: karpenter-demo\n  cluster: {{server: '{server}'}}\n")
+    };
+    let context =
+        "contexts:\n- name: karpenter-demo\n  context: {cluster: karpenter-demo, user: me}\n";
+    let user = "users:\n- name: karpenter-demo\n  user: {token: t, username: me}\n";
+    let proxied = "clusters:\n- name: karpenter-demo\n  cluster: {server: 'https://127.0.0.1:1', proxy-url: x}\n";
+    for (text, found) in [
+        (
+            &*cluster("https://mine:6443"),
+            "it has a cluster `karpenter-demo` that no demo has written, whose server is https://mine:6443",
+        ),
+        (context, "it has a context `karpenter-demo` that no demo has written"),
+        (user, "it has a user `karpenter-demo` that no demo has written"),
+        (
+            proxied,
+            "it has a cluster `karpenter-demo` that no demo has written, whose server is https://127.0.0.1:1",
+        ),
+    ] {
+        assert_eq!(merge(text, &demo(1)), Err(TextError::NameTaken(found.to_owned())), "{text}");
+    }
+    // A user who adds such an entry while the demo runs keeps it.
+    let text = merged("", &demo(1));
+    let added = text
+        .replace("users:\n", "users:\n- name: karpenter-demo\n  user: {token: t, username: me}\n");
+    let left = remove(&added, &demo(1)).unwrap().unwrap();
+    assert!(left.contains("username: me") && !left.contains("token-1"), "{left}");
+}
