@@ -25,7 +25,7 @@ fn read_wire(fields: Value) -> (PodSpec, Vec<String>) {
 }
 
 #[test]
-fn a_pod_over_the_bound_keeps_what_it_requires() {
+fn a_pod_over_the_bound_keeps_its_required_terms() {
     let preferences =
         list(MAX_TERMS, |index| json!({"weight": 1, "podAffinityTerm": term("zone", index)}));
     let (spec, problems) = read_wire(json!({
