@@ -86,16 +86,14 @@ fn spec(
         pod_spec::read(&template, requests, claims, reader.aliases, problems)
     };
     let Some(template) = template.map(WireSpec::from) else { return spec };
-    let template = match constraint_limits::excess(&template) {
-        None => template,
-        Some(_) => match over_bound::node_selection(&template) {
-            Some(kept) => kept,
-            None => {
-                // Without the template's affinity, that of the newest pod would pin the DaemonSet.
-                spec.node_affinity.clear();
-                return spec;
-            }
-        },
+    let template = if constraint_limits::excess(&template).is_none() {
+        template
+    } else if let Some(kept) = over_bound::node_selection(&template) {
+        kept
+    } else {
+        // Without the template's affinity, that of the newest pod would pin the DaemonSet.
+        spec.node_affinity.clear();
+        return spec;
     };
     let affinity = template.affinity.as_ref();
     let affinity = affinity.and_then(|affinity| affinity.node_affinity.as_ref());

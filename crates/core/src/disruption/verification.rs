@@ -75,8 +75,8 @@ impl<'a> Replay<'a> {
 
     /// Applies the pending commands if the next check needs that.
     fn prepare_next(&mut self) {
-        let adds_nodes = |command: &&Command| !command.plan.claims.is_empty();
-        if self.level == Level::Complete || self.pending.iter().any(|command| adds_nodes(command)) {
+        let has_new_nodes = self.pending.iter().any(|command| !command.plan.claims.is_empty());
+        if self.level == Level::Complete || has_new_nodes {
             self.apply_pending();
         }
     }
