@@ -72,9 +72,9 @@ fn too_much_anti_affinity_closes_the_node_and_the_domains_of_its_terms() {
 #[test]
 fn ports_of_the_container_alone_are_no_scheduling_terms() {
     let ports = |host: bool| {
-        list(MAX_TERMS + 1, |index| match host {
-            true => json!({"containerPort": index + 1, "hostPort": index + 1}),
-            false => json!({"containerPort": index + 1}),
+        list(MAX_TERMS + 1, |index| {
+            let host_port = host.then_some(index + 1);
+            json!({"containerPort": index + 1, "hostPort": host_port})
         })
     };
     for (host, is_ignored) in [(false, false), (true, true)] {
