@@ -10,7 +10,6 @@
 //! | Module | Content | Specification |
 //! |---|---|---|
 //! | `settings` | node class and options as plain values | 51 §2 |
-//! | `family` | what an AMI family changes | 51 §4, §5 |
 //! | `labels` | the labels of nodes | 51 §3 |
 //! | `capacity`, `overhead` | resources | 51 §4, §5 |
 //! | `expressions` | kubelet settings that are expressions | 51 §5.4 |
@@ -44,7 +43,6 @@ mod cache_key;
 mod capacity;
 mod compatibility;
 mod expressions;
-mod family;
 mod labels;
 mod memory;
 mod overhead;
@@ -55,10 +53,8 @@ mod tests;
 
 pub use compatibility::is_compatible;
 pub use expressions::{
-    ExpressionFailure, ExpressionNumber, ExpressionVariables, KubeletContext, KubeletExpressions,
-    NoExpressions, reserved_quantity,
+    ExpressionFailure, ExpressionVariables, KubeletContext, KubeletExpressions, reserved_quantity,
 };
-pub use family::Family;
 pub use labels::SharedRequirements;
 pub use memory::DiscoveredMemory;
 pub use overhead::{InvalidSetting, Overhead};
@@ -104,7 +100,7 @@ pub enum ListError {
 pub struct InstanceTypes {
     options: ResolutionOptions,
     figures: BTreeMap<String, TypeFigures>,
-    expressions: Arc<dyn KubeletExpressions>,
+    expressions: KubeletExpressions,
     clock: Arc<dyn Clock>,
     prices: Arc<PriceBook>,
     unavailable: Arc<UnavailableOfferings>,
@@ -149,8 +145,6 @@ struct OfferedTypes {
 pub struct InstanceTypeSources {
     /// Figures that no EC2 API returns, by instance type.
     pub figures: BTreeMap<String, TypeFigures>,
-    /// Evaluates kubelet expressions.
-    pub expressions: Arc<dyn KubeletExpressions>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// The prices.
@@ -167,7 +161,7 @@ impl InstanceTypes {
         Self {
             options,
             figures: sources.figures,
-            expressions: sources.expressions,
+            expressions: KubeletExpressions::new(Arc::clone(&sources.clock)),
             memory: DiscoveredMemory::new(Arc::clone(&sources.clock)),
             clock: sources.clock,
             prices: sources.prices,
@@ -282,7 +276,7 @@ impl InstanceTypes {
             info,
             settings: &settings,
             options: &self.options,
-            expressions: &*self.expressions,
+            expressions: &self.expressions,
         };
         check_expressions(&discovered.types, context, &self.options)
             .map_err(|failure| ExpressionCheckError::Failure(failure.into()))
@@ -343,8 +337,8 @@ impl InstanceTypes {
         let mut types = Vec::with_capacity(discovered.types.len());
         for (position, known) in discovered.types.iter().enumerate() {
             let mut resolved = self.resolve(known, &settings, class, &mut shared)?;
-            let twins = others.iter().filter_map(|list| list.types.get(position));
-            twins.for_each(|twin| share(&mut resolved.instance_type, &twin.instance_type));
+            let equals = others.iter().filter_map(|list| list.types.get(position));
+            equals.for_each(|other| share(&mut resolved.instance_type, &other.instance_type));
             types.push(resolved);
         }
         let made = Arc::new(ResolvedTypes { discovered, types });
@@ -373,7 +367,7 @@ impl InstanceTypes {
         info: &'a InstanceTypeInfo,
         settings: &'a ClassSettings,
     ) -> KubeletContext<'a> {
-        KubeletContext { info, settings, options: &self.options, expressions: &*self.expressions }
+        KubeletContext { info, settings, options: &self.options, expressions: &self.expressions }
     }
 
     fn sources<'a>(&'a self, prices: &'a PriceList) -> OfferingSources<'a> {
@@ -468,15 +462,15 @@ pub enum ExpressionCheckError {
 }
 
 /// Lets equal parts of two instance types share their memory.
-fn share(own: &mut InstanceType, twin: &InstanceType) {
-    if own.requirements == twin.requirements {
-        own.requirements = twin.requirements.clone();
+fn share(own: &mut InstanceType, other: &InstanceType) {
+    if own.requirements == other.requirements {
+        own.requirements = other.requirements.clone();
     }
-    if own.capacity == twin.capacity {
-        own.capacity = twin.capacity.clone();
+    if own.capacity == other.capacity {
+        own.capacity = other.capacity.clone();
     }
-    if own.overhead == twin.overhead {
-        own.overhead = twin.overhead.clone();
+    if own.overhead == other.overhead {
+        own.overhead = other.overhead.clone();
     }
 }
 

@@ -4,8 +4,9 @@ use karpenter_api::ec2_nodeclass::BlockDeviceMapping;
 use karpenter_api::resources as names;
 use karpenter_core::resources::{Notation, Quantity, Resources};
 
+use super::quantity;
 use super::settings::{ClassSettings, ResolutionOptions};
-use super::{Family, quantity};
+use crate::ami_family::AmiFamily;
 use crate::discovery::{InstanceTypeInfo, Network, TypeFigures};
 
 const MIB: i64 = 1 << 20;
@@ -46,14 +47,14 @@ pub(super) fn pods(
 ) -> i64 {
     let family = settings.family;
     let limit = max_pods.unwrap_or_else(|| {
-        if family.is_eni_limited() {
+        if family.supports_eni_limited_pod_density() {
             eni_limited_pods(network, options.reserved_enis, settings)
         } else {
             UNLIMITED_PODS
         }
     });
     match settings.pods_per_core {
-        Some(per_core @ 1..) if family.honours_pods_per_core() => {
+        Some(per_core @ 1..) if family.honors_pods_per_core() => {
             limit.min(i64::from(per_core) * i64::from(info.vcpus))
         }
         _ => limit,
@@ -82,12 +83,12 @@ pub(super) fn ephemeral_storage(info: &InstanceTypeInfo, settings: &ClassSetting
         let gb = i64::try_from(gb).unwrap_or(i64::MAX);
         return Quantity::from_units(gb.saturating_mul(1_000_000_000));
     }
-    let default = binary(settings.family.default_ephemeral_gib() * GIB);
+    let default = binary(if settings.family.is_windows() { 50 * GIB } else { 20 * GIB });
     block_device_size(&settings.block_devices, settings.family).unwrap_or(default)
 }
 
 /// Returns the size of the block device with the ephemeral storage, if a mapping states it.
-fn block_device_size(mappings: &[BlockDeviceMapping], family: Family) -> Option<Quantity> {
+fn block_device_size(mappings: &[BlockDeviceMapping], family: AmiFamily) -> Option<Quantity> {
     let size = |mapping: &BlockDeviceMapping| {
         let text = mapping.ebs.as_ref()?.volume_size.as_ref()?;
         quantity(text.as_str())

@@ -1,7 +1,7 @@
 //! Whether an instance type can run as a node class wants it (spec 51 §6, spec 55 §2.1).
 
-use super::Family;
 use super::settings::{ClassSettings, EFA_ONLY};
+use crate::ami_family::AmiFamily;
 use crate::discovery::{InstanceTypeInfo, NetworkCard};
 use crate::offerings::PlacementGroup;
 
@@ -12,7 +12,7 @@ pub fn is_compatible(
     placement_group: Option<&PlacementGroup>,
 ) -> bool {
     has_network_interfaces(info, settings)
-        && !(settings.family == Family::Al2023 && info.name.starts_with("a1."))
+        && !(settings.family == AmiFamily::Al2023 && info.name.starts_with("a1."))
         && (!settings.nested_virtualization || has_feature(info, "nested-virtualization"))
         && placement_group.is_none_or(|group| {
             let strategies = info.placement_strategies.as_deref().unwrap_or_default();

@@ -1,29 +1,32 @@
 //! Kubelet settings that are expressions, for one instance type (spec 51 §5.4).
 //!
 //! The gate NodeClassCEL admits a CEL expression for `maxPods` and for each reserved resource.
-//! [`KubeletExpressions`] evaluates one; everything around it is here: variables, rounding, and
-//! the rule for a failure.
+//! [`KubeletExpressions`] evaluates one. Variables, rounding and the rule for a failure are here.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use karpenter_api::kubelet::{MaxPods, is_expression};
 use karpenter_api::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+use karpenter_cel::{CostBudget, Environment, Expression, Type, Val};
+use karpenter_operator::clock::Clock;
 
 use super::settings::{ClassSettings, ResolutionOptions};
 use crate::discovery::InstanceTypeInfo;
+use crate::expiring::ExpiringMap;
 
-/// Evaluates kubelet expressions.
-pub trait KubeletExpressions: Debug + Send + Sync {
-    /// Returns the number that an expression gives, or why it gives none.
-    ///
-    /// An expression whose type is neither int nor double does not compile. The functions are
-    /// those of CEL, and `max` and `min` of two numbers.
-    fn evaluate(
-        &self,
-        expression: &str,
-        variables: &ExpressionVariables<'_>,
-    ) -> Result<ExpressionNumber, String>;
+/// How long a compiled expression is kept after its last use.
+const COMPILED_TTL: Duration = Duration::from_hours(12);
+
+/// Compiles and evaluates kubelet expressions.
+///
+/// It keeps compiled expressions; a failure to compile is not kept.
+#[derive(Debug)]
+pub struct KubeletExpressions {
+    clock: Arc<dyn Clock>,
+    environment: Environment,
+    compiled: Mutex<ExpiringMap<String, Arc<Expression>>>,
 }
 
 /// The variables of an expression.
@@ -43,41 +46,49 @@ pub struct ExpressionVariables<'a> {
     pub instance_type: &'a str,
 }
 
-/// The result of an expression.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ExpressionNumber {
-    /// An int.
-    Int(i64),
-    /// A double.
-    Double(f64),
-}
-
-impl ExpressionNumber {
-    /// Returns the whole number; a double is truncated toward zero.
-    pub fn integer(self) -> Result<i64, String> {
-        match self {
-            Self::Int(number) => Ok(number),
-            Self::Double(number) if !number.is_finite() => Err(format!("result is {number}")),
-            // Both bounds are powers of two, which a double holds exactly.
-            Self::Double(number) if (-TWO_TO_63..TWO_TO_63).contains(&number) =>
-            {
-                #[expect(clippy::cast_possible_truncation, reason = "checked by the guard")]
-                Ok(number as i64)
-            }
-            Self::Double(number) => Err(format!("result {number:e} is out of range")),
-        }
+impl KubeletExpressions {
+    /// Returns an evaluator without compiled expressions.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        let numbers = ["vcpus", "memory_mib", "default_enis", "ips_per_eni", "max_pods"];
+        let numbers = numbers.into_iter().map(|name| (name, Type::Int));
+        let environment = Environment::new(numbers.chain([("instance_type", Type::String)]));
+        Self { clock, environment, compiled: Mutex::default() }
     }
-}
 
-const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    /// Returns the whole number that an expression gives, or why it gives none.
+    ///
+    /// An expression whose type is neither int nor double does not compile. A double is truncated
+    /// toward zero.
+    pub fn evaluate(
+        &self,
+        expression: &str,
+        variables: &ExpressionVariables<'_>,
+    ) -> Result<i64, String> {
+        let compiled = self.compile(expression)?;
+        let values = vec![
+            Val::Int(variables.vcpus),
+            Val::Int(variables.memory_mib),
+            Val::Int(variables.default_enis),
+            Val::Int(variables.ips_per_eni),
+            Val::Int(variables.max_pods),
+            Val::String(variables.instance_type.into()),
+        ];
+        let mut budget = CostBudget::new(CostBudget::PER_RULE);
+        compiled.evaluate_int(values, &mut budget).map_err(|error| error.to_string())
+    }
 
-/// An evaluator for processes with the gate off: every expression fails.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoExpressions;
-
-impl KubeletExpressions for NoExpressions {
-    fn evaluate(&self, _: &str, _: &ExpressionVariables<'_>) -> Result<ExpressionNumber, String> {
-        Err("expressions are disabled".to_owned())
+    fn compile(&self, expression: &str) -> Result<Arc<Expression>, String> {
+        let now = self.clock.monotonic();
+        let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(expression, now).cloned();
+        let compiled = match known {
+            Some(known) => known,
+            None => Arc::new(self.environment.compile_number(expression)?),
+        };
+        let mut cache = lock();
+        cache.sweep(now);
+        cache.insert(expression.to_owned(), Arc::clone(&compiled), now, COMPILED_TTL);
+        Ok(compiled)
     }
 }
 
@@ -111,7 +122,7 @@ pub struct KubeletContext<'a> {
     /// The settings of the process.
     pub options: &'a ResolutionOptions,
     /// Evaluates expressions.
-    pub expressions: &'a dyn KubeletExpressions,
+    pub expressions: &'a KubeletExpressions,
 }
 
 impl KubeletContext<'_> {
@@ -205,7 +216,7 @@ impl KubeletContext<'_> {
             max_pods,
             instance_type: &self.info.name,
         };
-        self.expressions.evaluate(expression, &variables)?.integer()
+        self.expressions.evaluate(expression, &variables)
     }
 
     fn failure(

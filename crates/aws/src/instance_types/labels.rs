@@ -7,6 +7,7 @@ use karpenter_api::labels::{self, aws};
 use karpenter_core::requirement::{Requirement, Requirements};
 
 use super::settings::ClassSettings;
+use crate::ami_family::AmiFamily;
 use crate::discovery::{InstanceTypeInfo, TypeFigures};
 
 /// Requirements that many instance types share, by label and values.
@@ -93,7 +94,7 @@ pub(super) fn requirements(
     } else {
         Some("linux")
     };
-    let build = settings.family.windows_build();
+    let build = windows_build(settings.family);
     let mut add =
         |key, values: BTreeSet<String>| shared.in_values(key, values.into_iter().collect());
     let mut labels = vec![
@@ -112,6 +113,16 @@ pub(super) fn requirements(
         labels.push(add(aws::ZONE_ID, ids));
     }
     common.iter().cloned().chain(labels).collect()
+}
+
+/// Returns the value of the label `node.kubernetes.io/windows-build`.
+fn windows_build(family: AmiFamily) -> Option<&'static str> {
+    match family {
+        AmiFamily::Windows2019 => Some(aws::WINDOWS_2019_BUILD),
+        AmiFamily::Windows2022 => Some(aws::WINDOWS_2022_BUILD),
+        AmiFamily::Windows2025 => Some(aws::WINDOWS_2025_BUILD),
+        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Bottlerocket | AmiFamily::Custom => None,
+    }
 }
 
 /// Returns whether nodes of the instance type run Windows under the node class.

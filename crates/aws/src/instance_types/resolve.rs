@@ -157,7 +157,7 @@ pub fn overhead(context: KubeletContext<'_>, pods: i64) -> Result<Overhead, Reso
     let network = network(info).ok_or_else(|| ResolveError::NoNetwork(info.name.clone()))?;
     let kube = context.reserved("kubeReserved", &settings.kube_reserved, pods);
     let system = context.reserved("systemReserved", &settings.system_reserved, pods);
-    let memory_pods = if settings.family.reserves_memory_by_interfaces() {
+    let memory_pods = if settings.family.uses_eni_limited_memory_overhead() {
         capacity::eni_limited_pods(network, 0, settings)
     } else {
         pods

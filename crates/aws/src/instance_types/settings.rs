@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use karpenter_api::ec2_nodeclass::{BlockDeviceMapping, Ec2NodeClass, NetworkInterface};
 use karpenter_api::kubelet::{ManagedSettingError, ManagedSettings, MaxPods};
 
-use super::Family;
+use crate::ami_family::AmiFamily;
 
 /// The interface type of an EFA that carries no IP traffic.
 pub const EFA_ONLY: &str = "efa-only";
@@ -43,7 +43,7 @@ impl ResolutionOptions {
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct ClassSettings {
     /// The AMI family.
-    pub family: Family,
+    pub family: AmiFamily,
     /// `kubelet.maxPods`.
     pub max_pods: Option<MaxPods>,
     /// `kubelet.podsPerCore`.
@@ -108,7 +108,7 @@ impl ClassSettings {
         let kubelet = ManagedSettings::parse(spec.kubelet.as_ref().unwrap_or(&empty))?;
         let nested = spec.cpu_options.as_ref().and_then(|cpu| cpu.nested_virtualization.as_deref());
         Ok(Self {
-            family: Family::from_name(spec.family()),
+            family: AmiFamily::of(spec),
             max_pods: kubelet.max_pods,
             pods_per_core: kubelet.pods_per_core,
             kube_reserved: kubelet.kube_reserved,

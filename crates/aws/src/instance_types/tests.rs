@@ -104,7 +104,6 @@ impl Bench {
         let reservations = Arc::new(ReservationCounts::new(Arc::clone(&clock_port)));
         let sources = InstanceTypeSources {
             figures: entries.iter().map(named).collect(),
-            expressions: Arc::new(expressions::Table),
             clock: clock_port,
             prices: Arc::clone(&prices),
             unavailable: Arc::clone(&unavailable),

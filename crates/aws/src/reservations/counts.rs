@@ -93,3 +93,35 @@ impl ReservationCounts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use karpenter_operator::clock::TokioClock;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn launches_and_terminations_change_the_count() {
+        let clock = Arc::new(TokioClock::starting_at(jiff::Timestamp::UNIX_EPOCH));
+        let counts = ReservationCounts::new(clock.clone());
+        counts.mark_launched("cr-1");
+        assert_eq!((counts.available("cr-1"), counts.version()), (0, 0), "51 §10.3: unknown");
+
+        counts.sync("cr-1", 2);
+        counts.mark_launched("cr-1");
+        assert_eq!(counts.available("cr-1"), 1, "51/K4");
+        counts.mark_terminated("cr-1");
+        assert_eq!(counts.available("cr-1"), 2, "51/K5");
+        counts.mark_unavailable(["cr-1", "cr-2"]);
+        counts.mark_launched("cr-1");
+        assert_eq!(counts.available("cr-1"), 0, "51/K6");
+        assert_eq!(counts.available("cr-2"), 0, "51 §10.3");
+
+        let version = counts.version();
+        counts.sync("cr-1", 3);
+        counts.sync("cr-1", 3);
+        assert_eq!((counts.available("cr-1"), counts.version()), (3, version + 1), "51/K6");
+        clock.sleep(Duration::from_hours(25)).await;
+        assert_eq!(counts.available("cr-1"), 0, "51 §10.3: 24 h");
+    }
+}

@@ -80,7 +80,7 @@ fn resources_equal_the_recorded_ones() {
         for (name, recorded) in &of.types {
             let found = bench.get(&class, name);
             let overhead = bench.types.overhead(&class, name).unwrap();
-            let context = |what: &str| format!("{what} of {name} under {}", of.node_class);
+            let context = |part: &str| format!("{part} of {name} under {}", of.node_class);
             assert_amounts(&found.capacity, &recorded.capacity, &context("capacity"));
             assert_amounts(&found.allocatable(), &recorded.allocatable, &context("allocatable"));
             let expected = &recorded.overhead;

@@ -3,10 +3,10 @@
 use super::*;
 
 /// Returns a resource of the capacity, or a part of the overhead such as `kube memory`.
-fn amount(bench: &Bench, class: &Ec2NodeClass, name: &str, what: &str) -> String {
+fn amount(bench: &Bench, class: &Ec2NodeClass, name: &str, resource: &str) -> String {
     let found = bench.get(class, name);
     let overhead = bench.types.overhead(class, name).unwrap();
-    let (part, resource) = what.split_once(' ').unwrap_or(("capacity", what));
+    let (part, resource) = resource.split_once(' ').unwrap_or(("capacity", resource));
     let resources = match part {
         "kube" => &overhead.kube_reserved,
         "system" => &overhead.system_reserved,
@@ -74,10 +74,14 @@ fn pods_follow_interfaces_and_settings() {
         Case("51 §4.2: prefixes", "t3.large", 0, class_spec("AL2023", &json!({"ipPrefixCount": 5})), "pods", "35"),
         Case("51/R54", "i7ie.48xlarge", 0, family("AL2023"), "pods", "394"),
     ];
-    for Case(case, name, reserved_enis, spec, what, expected) in cases {
+    for Case(case, name, reserved_enis, spec, resource, expected) in cases {
         let bench = Bench::with_options(|options| options.reserved_enis = reserved_enis);
         let class = class(&json!({"spec": spec}));
-        assert_eq!(amount(&bench, &class, name, what), expected, "{case}: {what} of {name}");
+        assert_eq!(
+            amount(&bench, &class, name, resource),
+            expected,
+            "{case}: {resource} of {name}"
+        );
     }
 }
 
@@ -123,9 +127,13 @@ fn overhead_follows_the_kubelet_settings() {
         Case("51 §3: AMD", "g4ad.16xlarge", plain(), "amd.com/gpu", "4"),
     ];
     let bench = Bench::new();
-    for Case(case, name, spec, what, expected) in cases {
+    for Case(case, name, spec, resource, expected) in cases {
         let class = class(&json!({"spec": spec}));
-        assert_eq!(amount(&bench, &class, name, what), expected, "{case}: {what} of {name}");
+        assert_eq!(
+            amount(&bench, &class, name, resource),
+            expected,
+            "{case}: {resource} of {name}"
+        );
     }
     let raw = Bench::with_options(|options| options.vm_memory_overhead_percent = 0.0);
     let memory = amount(&raw, &class(&json!({})), "m5.large", "memory");
