@@ -228,7 +228,7 @@ fn entries_of_a_user_with_the_name_of_the_demo_are_not_replaced() {
     ] {
         assert_eq!(merge(text, &demo(1)), Err(TextError::NameTaken(found.to_owned())), "{text}");
     }
-    // A user who adds such an entry while the demo runs keeps it.
+    // An entry that the user adds while the demo runs is kept.
     let text = merged("", &demo(1));
     let added = text
         .replace("users:\n", "users:\n- name: karpenter-demo\n  user: {token: t, username: me}\n");
