@@ -184,8 +184,9 @@ fn position(config: &Map<String, Value>, list: &str) -> Option<usize> {
 /// Returns an error if an entry has the demo's name and is not a demo's: it belongs to the user.
 fn check_name_is_free(config: &Map<String, Value>) -> Result<(), TextError> {
     for list in LISTS {
-        let entries = config.get(list).and_then(Value::as_array).into_iter().flatten();
-        for entry in entries.filter(|entry| entry["name"] == NAME && !is_of_demo(list, entry)) {
+        let mut entries = config.get(list).and_then(Value::as_array).into_iter().flatten();
+        let is_of_user = |entry: &&Value| entry["name"] == NAME && !is_of_demo(list, entry);
+        if let Some(entry) = entries.find(is_of_user) {
             let kind = list.trim_end_matches('s');
             let server = entry.pointer("/cluster/server").and_then(Value::as_str);
             let server = server.map(|server| format!(", whose server is {server}"));
