@@ -32,6 +32,9 @@ pub(super) fn read(objects: &Objects, reader: &mut Reader<'_>) -> Vec<Daemon> {
 pub(crate) fn daemon(set: &DaemonSet, newest: Option<&WirePod>, reader: &mut Reader<'_>) -> Daemon {
     let mut problems = Vec::new();
     let spec = spec(set, newest, reader, &mut problems);
+    if problems.iter().any(|problem| problem == over_bound::NODE_SELECTION_UNREAD) {
+        problems.push("it counts on every node".to_owned());
+    }
     reader.report_problems(KIND, &set.metadata, &problems);
     Daemon {
         namespace: set.metadata.namespace.clone().unwrap_or_default(),

@@ -24,7 +24,9 @@ use crate::wire::{Container, PodSpec as WireSpec};
 #[cfg(test)]
 mod tests;
 
-const NODE_SELECTION_UNREAD: &str = "its node selector, node affinity and tolerations are not read: a DaemonSet counts on every node";
+/// The problem of a spec that is read without the constraints on its nodes.
+pub(super) const NODE_SELECTION_UNREAD: &str =
+    "its node selector, node affinity and tolerations are not read";
 const NODE_CLOSED: &str = "its required anti-affinity and host ports are over the bound: \
                            no pod is planned onto its node";
 
