@@ -10,6 +10,7 @@ pub mod discovery;
 mod expiring;
 pub mod instance_types;
 pub mod offerings;
+pub mod offline;
 pub mod options;
 pub mod prices;
 pub mod reservations;
