@@ -16,6 +16,16 @@ pub(crate) fn text(name: &str) -> Result<Option<String>, Box<Diagnostic>> {
     text.map_err(|_| not_utf8_diagnostic(name).into())
 }
 
+/// Returns the region that the environment names for AWS tools.
+pub(crate) fn aws_region() -> Result<Option<String>, Box<Diagnostic>> {
+    for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
+        if let Some(region) = text(name)?.filter(|region| !region.is_empty()) {
+            return Ok(Some(region));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns the diagnostic of a variable that is set to something else than text.
 pub(crate) fn not_utf8_diagnostic(name: &str) -> Diagnostic {
     Diagnostic::new(format!("the environment variable {name} is not valid UTF-8"))

@@ -2,6 +2,7 @@
 //! ([`cluster_objects`], [`live`]), adds the pods that controllers would create ([`expand`]),
 //! decides ([`decision`], [`consolidate`]), and reports ([`report`], [`table`]).
 
+mod aws_types;
 pub(crate) mod cluster_objects;
 pub(crate) mod consolidate;
 pub(crate) mod decision;

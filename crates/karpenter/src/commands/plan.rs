@@ -15,7 +15,7 @@ use crate::plan::cluster_objects::ClusterObjects;
 use crate::plan::consolidate::ConsolidationReport;
 use crate::plan::expand::ExpandedWorkload;
 use crate::plan::progress::Progress;
-use crate::plan::provider::{self, Provider};
+use crate::plan::provider::{self, Provider, ProviderRequest};
 use crate::plan::report::{Remark, Report};
 use crate::plan::{consolidate, decision, expand, input_warnings, live, table};
 use crate::{clock, environment};
@@ -54,7 +54,11 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     provider: Option<Provider>,
 
-    /// Instance types to plan with, in KWOK's JSON format. Default: the 144 built-in ones
+    /// Plan with the EC2 instance types of this AWS region. Default: AWS_REGION
+    #[arg(long, value_name = "REGION", conflicts_with = "instance_types")]
+    region: Option<String>,
+
+    /// Instance types to plan with, in KWOK's JSON format. Default: those of the provider
     #[arg(long, value_name = "FILE")]
     instance_types: Option<PathBuf>,
 
@@ -83,6 +87,7 @@ Examples:
   karpenter plan -f nodepools.yaml -f apps/
   kubectl get nodepools,nodeclaims,nodes,pods,daemonsets,pvc,pv,storageclasses -A -o json | karpenter plan -f -
   karpenter plan --context production -o json
+  karpenter plan -f . --provider aws --region us-west-2
   karpenter plan -f . --provider kwok --feature-gates NodeOverlay=true
   karpenter plan --consolidate --consolidation-search upstream
 
@@ -90,7 +95,7 @@ Exit codes: 0 = every pod has a place (with --consolidate: whether or not nodes 
 stay pending, or something is broken or could not be read, 2 = wrong usage.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     Table,
     Json,
     Yaml,
@@ -121,18 +126,31 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
                 .into(),
         ));
     }
+    let environment_region = environment::aws_region().map_err(Failure::Usage)?;
+    let request = ProviderRequest::new(
+        args.provider,
+        args.region.as_deref(),
+        environment_region.as_deref(),
+        args.instance_types.as_deref(),
+    )
+    .map_err(|diagnostic| {
+        Failure::Usage(diagnostic.help_command("karpenter plan --help").into())
+    })?;
     let now = args.now.unwrap_or_else(clock::now);
     let progress = Progress::start();
     let is_live = args.paths.is_empty();
-    let ReadInput { objects: mut gathered, unreadable: unread } =
-        if is_live { read_live(args, &options, &progress)? } else { read_files(args, &progress)? };
+    let ReadInput { objects: mut gathered, unreadable: unread } = if is_live {
+        read_live(args, &request, &options, &progress)?
+    } else {
+        read_files(&args.paths, &progress)?
+    };
     let expanded = if is_live || args.no_expand {
         Vec::new()
     } else {
         expand::expand_workloads(&mut gathered)
     };
     if !is_live {
-        gathered.objects.fill_defaults(&karpenter_kwok::provider::facts().default_class());
+        gathered.objects.fill_defaults(&request.default_class());
     }
 
     let hints = gathered.hints.autoscaler_note(&expanded);
@@ -144,8 +162,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         let unjudged = input_warnings::budgets_without_status(&gathered);
         gathered.remarks.extend(unjudged);
     }
-    let instance_types = args.instance_types.as_deref();
-    let mut chosen = provider::choose_provider(args.provider, instance_types, &mut gathered, now)?;
+    let mut chosen = provider::choose_provider(&request, &mut gathered, now)?;
     chosen.settings.assume_pools_ready = !is_live;
     let remarks = std::mem::take(&mut gathered.remarks);
     let notes = std::mem::take(&mut chosen.notes);
@@ -215,18 +232,19 @@ fn print_consolidation(
 }
 
 /// The objects of the input, and remarks about unreadable ones.
-struct ReadInput {
-    objects: ClusterObjects,
-    unreadable: Vec<Remark>,
+pub(super) struct ReadInput {
+    pub(super) objects: ClusterObjects,
+    pub(super) unreadable: Vec<Remark>,
 }
 
-fn read_files(args: &Args, progress: &Progress) -> Result<ReadInput, Failure> {
+/// Reads the objects of files. Prints what cannot be read to stderr.
+pub(super) fn read_files(paths: &[PathBuf], progress: &Progress) -> Result<ReadInput, Failure> {
     progress.set_message("reading manifests");
     let input = |path: &PathBuf| match path.to_str() {
         Some("-") => Input::Stdin,
         _ => Input::Path(path.clone()),
     };
-    let inputs: Vec<_> = args.paths.iter().map(input).collect();
+    let inputs: Vec<_> = paths.iter().map(input).collect();
     let mut manifests = manifest::read(&inputs, &InputLimits::SNAPSHOT);
     for place in &manifests.non_objects {
         print_to_stderr(&format!("warning: {place}: skipped, not a Kubernetes object"));
@@ -274,12 +292,14 @@ fn unreadable_remark(diagnostic: &Diagnostic) -> Remark {
 
 fn read_live(
     args: &Args,
+    request: &ProviderRequest<'_>,
     options: &DecisionOptions,
     progress: &Progress,
 ) -> Result<ReadInput, Failure> {
     let set_step = |resource: &str| progress.set_message(format!("reading {resource}"));
-    let gathered =
-        live::read_cluster(args.kubeconfig.as_deref(), args.context.as_deref(), options, set_step)?;
+    let (kubeconfig, context) = (args.kubeconfig.as_deref(), args.context.as_deref());
+    let reads_ec2 = request.may_use_aws();
+    let gathered = live::read_cluster(kubeconfig, context, options, reads_ec2, set_step)?;
     warn_unknown_kinds(&gathered);
     Ok(ReadInput { objects: gathered, unreadable: Vec::new() })
 }
@@ -292,7 +312,7 @@ fn warn_unknown_kinds(gathered: &ClusterObjects) {
     }
 }
 
-fn format_report<T: Serialize>(
+pub(super) fn format_report<T: Serialize>(
     report: &T,
     format: Format,
     table: impl Fn(&T, Option<usize>) -> String,
@@ -307,7 +327,7 @@ fn format_report<T: Serialize>(
 
 /// Returns the width of the terminal, if stdout is one.
 /// Other outputs take lines of any length.
-fn terminal_width() -> Option<usize> {
+pub(super) fn terminal_width() -> Option<usize> {
     let terminal = console::Term::stdout();
     let (_, columns) = terminal.features().is_attended().then(|| terminal.size_checked())??;
     Some(usize::from(columns))

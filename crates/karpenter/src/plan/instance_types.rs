@@ -9,8 +9,7 @@ use serde_json::Value;
 
 /// Finds the instance types that a NodePool can launch.
 pub(super) trait InstanceTypeResolver {
-    /// Returns the types of the pool. The node class is None if it is not among the objects: a plan
-    /// of a live cluster reads none.
+    /// Returns the types of the pool. The node class is None if it is not among the objects.
     fn resolve(
         &mut self,
         pool: &NodePool,
@@ -19,19 +18,37 @@ pub(super) trait InstanceTypeResolver {
 
     /// Returns the labels of the types.
     fn labels(&self) -> ProviderLabels;
+
+    /// Returns what to know before believing the resolved types and their prices.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
-/// The reason why the types of a NodePool are not known.
-#[derive(Debug)]
-pub(super) struct UnresolvedTypes(pub(super) String);
+/// The reason why the types of a NodePool are not known, and the fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnresolvedTypes {
+    pub(super) problem: String,
+    pub(super) fix: String,
+}
+
+const OTHER_TYPES_FIX: &str = "plan with the built-in types of KWOK (--provider kwok), or with your \
+                               own (--instance-types FILE)";
 
 /// Returns the reason why the types of the group's node classes are not known.
 pub(super) fn unknown_types(group: &str) -> UnresolvedTypes {
-    UnresolvedTypes(if group == labels::aws::GROUP {
-        "EC2 instance types come with the AWS provider, not yet".to_owned()
-    } else {
-        format!("no provider of this version knows the instance types of {group}")
-    })
+    if group == labels::aws::GROUP {
+        return UnresolvedTypes {
+            problem: "the region is not known".to_owned(),
+            fix: format!(
+                "name the region (--region us-west-2, or AWS_REGION); or {OTHER_TYPES_FIX}"
+            ),
+        };
+    }
+    UnresolvedTypes {
+        problem: format!("no provider of this version knows the instance types of {group}"),
+        fix: OTHER_TYPES_FIX.to_owned(),
+    }
 }
 
 /// The types of a file, for every NodePool.
@@ -104,7 +121,7 @@ mod tests {
     fn types_are_resolved_per_node_pool() {
         let count = |resolver: &mut dyn InstanceTypeResolver, group: &str| {
             let types = resolver.resolve(&pool(group), None);
-            types.map(|types| types.len()).map_err(|UnresolvedTypes(problem)| problem)
+            types.map(|types| types.len()).map_err(|unresolved| unresolved.problem)
         };
         let (kwok, aws, other) = (labels::kwok::GROUP, labels::aws::GROUP, "other.sh");
         for group in [kwok, aws, other] {
@@ -113,8 +130,7 @@ mod tests {
         }
         let own = &mut KwokTypes::for_own_pools();
         assert_eq!(count(own, kwok), Ok(144));
-        let not_yet = "EC2 instance types come with the AWS provider, not yet";
-        assert_eq!(count(own, aws), Err(not_yet.to_owned()));
+        assert_eq!(count(own, aws), Err("the region is not known".to_owned()));
         let unknown = "no provider of this version knows the instance types of other.sh";
         assert_eq!(count(own, other), Err(unknown.to_owned()));
     }

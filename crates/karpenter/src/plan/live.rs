@@ -56,8 +56,10 @@ const FOR_DEVICES: [ListedKind; 4] = [
     ("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"),
 ];
 
+const EC2_NODE_CLASSES: ListedKind = ("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses");
+
 /// Returns the kinds that a plan with these options reads.
-fn kinds_to_list(options: &DecisionOptions) -> Vec<ListedKind> {
+fn kinds_to_list(options: &DecisionOptions, reads_ec2: bool) -> Vec<ListedKind> {
     let mut kinds = ALWAYS_LISTED.to_vec();
     let mut add = |more: &[ListedKind]| {
         let new: Vec<_> = more.iter().filter(|kind| !kinds.contains(kind)).copied().collect();
@@ -75,14 +77,19 @@ fn kinds_to_list(options: &DecisionOptions) -> Vec<ListedKind> {
     if !options.ignore_dynamic_resources {
         add(&FOR_DEVICES);
     }
+    if reads_ec2 {
+        add(&[EC2_NODE_CLASSES]);
+    }
     kinds
 }
 
-/// Lists everything that a plan reads. Calls `progress` before each kind.
+/// Lists everything that a plan reads, with `reads_ec2` also the EC2NodeClasses. Calls `progress`
+/// before each kind.
 pub(crate) fn read_cluster(
     kubeconfig: Option<&Path>,
     context: Option<&str>,
     options: &DecisionOptions,
+    reads_ec2: bool,
     progress: impl Fn(&str),
 ) -> Result<ClusterObjects, Box<Diagnostic>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -93,7 +100,7 @@ pub(crate) fn read_cluster(
         let client = connect(kubeconfig, context).await?;
         let mut gathered = ClusterObjects::default();
         let mut forbidden = Vec::new();
-        for kind in kinds_to_list(options) {
+        for kind in kinds_to_list(options, reads_ec2) {
             progress(kind.3);
             match list_all_pages(&client, kind).await {
                 Ok(objects) => {

@@ -444,7 +444,6 @@ fn retained_nodes_show_the_problem_of_their_node_pool() {
     let ran = plan(&scenarios(), &["--consolidate", "-f", "-", "-o", "json"], text);
     assert_eq!(
         retained_node(&ran.json(), "kept", "node-6")["text"],
-        "NodePool general is left out: EC2NodeClass: EC2 instance types come with the AWS provider, \
-         not yet"
+        "NodePool general is left out: EC2NodeClass: the region is not known"
     );
 }

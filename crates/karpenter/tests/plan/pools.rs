@@ -31,8 +31,9 @@ fn a_node_pool_of_another_provider_does_not_stop_the_others() {
     assert!(ran.stdout.contains("1 pod placed"), "{}", ran.stdout);
     assert!(
         ran.stdout.contains(
-            "NodePool ec2: EC2NodeClass: EC2 instance types come with the AWS provider, not yet; \
-             left out (stdin:1)\n    -> plan with the built-in types of KWOK (--provider kwok)"
+            "NodePool ec2: EC2NodeClass: the region is not known; left out (stdin:1)\n    -> name \
+             the region (--region us-west-2, or AWS_REGION); or plan with the built-in types of \
+             KWOK (--provider kwok)"
         ),
         "{}",
         ran.stdout
