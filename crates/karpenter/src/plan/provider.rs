@@ -113,7 +113,7 @@ impl<'a> ProviderRequest<'a> {
 fn missing_region() -> Box<Diagnostic> {
     let regions = tables::regions().join(", ");
     Diagnostic::new("--provider aws needs a region")
-        .fix(format!("add --region REGION, or set AWS_REGION, to one of {regions}"))
+        .fix(format!("add --region REGION, or set AWS_REGION, to one of {regions}; --provider kwok needs none"))
         .into()
 }
 

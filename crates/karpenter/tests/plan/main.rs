@@ -1,6 +1,7 @@
 //! Tests of `karpenter plan` from the outside: the built binary, its output and its exit code.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod aws;
 mod bad_input;
 #[path = "../binary/mod.rs"]
 mod binary;
@@ -47,7 +48,8 @@ fn plan_with(
     environment: &[(&str, &str)],
 ) -> RunOutput {
     let mut command = subcommand("plan", directory, args);
-    command.env_remove("KUBECONFIG").env("HOME", directory).envs(environment.iter().copied());
+    command.env_remove("KUBECONFIG").env_remove("AWS_REGION").env_remove("AWS_DEFAULT_REGION");
+    command.env("HOME", directory).envs(environment.iter().copied());
     run(command, stdin)
 }
 
