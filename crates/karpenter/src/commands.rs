@@ -7,6 +7,7 @@ mod controller;
 mod convert;
 mod crds;
 mod demo;
+mod instance_types;
 mod plan;
 mod reference;
 
@@ -38,6 +39,7 @@ enum Command {
     Convert(convert::Args),
     Crds(crds::Args),
     Demo(demo::Args),
+    InstanceTypes(instance_types::Args),
     Plan(Box<plan::Args>),
     #[command(hide = true)]
     Reference(reference::Args),
@@ -84,6 +86,7 @@ pub(crate) fn run(cli: Cli) -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Crds(args) => crds::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::InstanceTypes(args) => instance_types::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Reference(args) => reference::run(&args),
     };

@@ -11,6 +11,7 @@ mod convert;
 mod demo;
 mod diagnostic;
 mod environment;
+mod instance_types;
 mod kubeconfig;
 mod manifest;
 mod options;

@@ -2,14 +2,14 @@
 
 /// A table. The first row is the head.
 #[derive(Clone, Debug)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     columns: Vec<Column>,
     rows: Vec<Vec<String>>,
 }
 
 /// How a column is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Column {
+pub(crate) enum Column {
     /// Text, which may be cut to fit the width.
     Text,
     /// Text that is useless when it is cut.
@@ -23,19 +23,19 @@ const WIDTH_MIN: usize = 12;
 const GAP: &str = "  ";
 
 impl Grid {
-    pub(super) fn new(head: &[(&str, Column)]) -> Self {
+    pub(crate) fn new(head: &[(&str, Column)]) -> Self {
         Self {
             columns: head.iter().map(|(_, column)| *column).collect(),
             rows: vec![head.iter().map(|(title, _)| (*title).to_owned()).collect()],
         }
     }
 
-    pub(super) fn add_row(&mut self, cells: Vec<String>) {
+    pub(crate) fn add_row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The lines, indented, at most `width` characters wide if that can be had.
-    pub(super) fn lines(&self, indent: usize, width: Option<usize>) -> String {
+    pub(crate) fn lines(&self, indent: usize, width: Option<usize>) -> String {
         let widths = self.widths(indent, width);
         let mut text = String::new();
         for row in &self.rows {
@@ -80,7 +80,7 @@ impl Grid {
 }
 
 /// Returns the text, cut to `width` characters.
-pub(super) fn truncate(text: &str, width: usize) -> String {
+pub(crate) fn truncate(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -90,7 +90,7 @@ pub(super) fn truncate(text: &str, width: usize) -> String {
 
 /// A text broken into lines at spaces; the first one begins with `first`, the others with as many
 /// spaces. A word that is too long stays whole, so that it can be copied.
-pub(super) fn wrap(first: &str, text: &str, width: Option<usize>) -> String {
+pub(crate) fn wrap(first: &str, text: &str, width: Option<usize>) -> String {
     let indent = first.chars().count();
     let width = width.unwrap_or(usize::MAX);
     let mut wrapped = first.to_owned();

@@ -14,7 +14,8 @@ use serde::Serialize;
 
 mod text_format;
 
-pub(super) use text_format::{join_first, quantity_text, resource_amount, truncate_text};
+pub(crate) use text_format::quantity_text;
+pub(super) use text_format::{join_first, resource_amount, truncate_text};
 
 /// Why one NodePool does not take a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -316,7 +316,7 @@ pub(super) fn expanded_section(expanded: &[ExpandedWorkload], width: Option<usiz
     wrap("", &output, width)
 }
 
-pub(super) fn notes_section(notes: &[String], width: Option<usize>) -> String {
+pub(crate) fn notes_section(notes: &[String], width: Option<usize>) -> String {
     notes.iter().map(|note| wrap("note: ", &printable_text(note), width)).collect()
 }
 
@@ -344,7 +344,7 @@ fn summary_line(report: &Report, width: Option<usize>) -> String {
 }
 
 /// Returns a user's text for one line of a terminal, truncated.
-pub(super) fn printable_text(text: &str) -> String {
+pub(crate) fn printable_text(text: &str) -> String {
     let text = printable(&truncate(text, TEXT_WIDTH));
     if text.len() <= WORD_WIDTH {
         return text;

@@ -46,7 +46,11 @@ pub(super) fn explain(pool: &Pool, catalog: &Catalog, is_min_values: bool) -> (S
 }
 
 /// Whether a type and one of its offerings meet requirements.
-fn has_offering(instance_type: &InstanceType, requested: &Requirements, catalog: &Catalog) -> bool {
+pub(crate) fn has_offering(
+    instance_type: &InstanceType,
+    requested: &Requirements,
+    catalog: &Catalog,
+) -> bool {
     let offerings = instance_type.offerings.iter();
     instance_type.requirements.intersects(requested).is_ok()
         && offerings.filter(|offering| offering.available).any(|offering| {

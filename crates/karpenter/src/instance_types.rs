@@ -1,0 +1,8 @@
+//! `karpenter instance-types` between its command line and its output: reads requirements
+//! ([`requirement_text`]), applies them one after the other ([`selection`]), and reports what is
+//! left as JSON ([`report`]) or as text ([`table`]).
+
+pub(crate) mod report;
+pub(crate) mod requirement_text;
+pub(crate) mod selection;
+pub(crate) mod table;
