@@ -5,7 +5,7 @@
 //!
 //! | File | Row |
 //! |---|---|
-//! | `types.tsv` | an instance type, the columns of [`instance_type`], and its zones by region |
+//! | `types.tsv` | an instance type, the columns of `row::instance_type`, and its zones by region |
 //! | `zones.tsv` | a zone with its region and id |
 //! | `figures.tsv` | VPC limits, bandwidth and on-demand prices of an instance type |
 //!
