@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand};
 
 use crate::generate::{Feature, Profile, Recipe, Types};
-use crate::{api, cluster, disruption, host, parity, scheduling};
+use crate::{api, aws_catalog, cluster, disruption, host, parity, scheduling};
 
 /// Comparisons with upstream, and measurements beside it.
 #[derive(Debug, Parser)]
@@ -55,6 +55,11 @@ enum Bench {
     /// Nothing of upstream is needed. Fails if something that must be reached is not.
     Api(api::Args),
 
+    /// The instance types of AWS in us-west-2: resolution, memory, and a solve with all of them.
+    ///
+    /// Nothing of upstream is needed. Fails if something that must be reached is not.
+    AwsCatalog(aws_catalog::Args),
+
     /// The controller on a real control plane: 0 to 3,000 pods and back, 500 idle nodes, 15,000 pods
     /// that no pool may take.
     ///
@@ -93,6 +98,7 @@ pub fn run() -> Result<ExitCode> {
         Command::Bench(Bench::Scheduling(args)) => scheduling::run(&args),
         Command::Bench(Bench::Disruption(args)) => disruption::run(&args),
         Command::Bench(Bench::Api(args)) => api::run(&args),
+        Command::Bench(Bench::AwsCatalog(args)) => aws_catalog::run(&args),
         Command::Bench(Bench::Cluster(args)) => cluster::run(&args),
     }
 }

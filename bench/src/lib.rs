@@ -6,13 +6,16 @@
 //! - [`parity`]: compares the decisions.
 //! - [`scheduling`] and [`disruption`]: compares time and memory.
 //! - [`api`]: measures the embedded API.
+//! - [`aws_catalog`]: measures instance types of AWS.
 //! - [`cluster`]: measures the controller on a real control plane.
 //! - [`measure`]: one measurement of our own solve.
 //!
 //! Contains no decision code: both sides are programs that read a file. The exceptions are the
-//! programs `solve` and `disrupt`, which measure our code without reading and printing.
+//! programs `solve`, `disrupt` and `aws-catalog`, which measure our code without reading and
+//! printing.
 
 pub mod api;
+pub mod aws_catalog;
 mod bench_host;
 mod catalog;
 pub mod cli;

@@ -18,7 +18,7 @@ const HEAD: &str = "# Results\n\n\
 
 /// What a command has measured.
 pub(crate) struct Section<'a, R> {
-    /// In lower case it is also the name of the file with the figures.
+    /// In lower case and with hyphens it is also the name of the file with the figures.
     pub(crate) title: &'static str,
     /// The command that makes it.
     pub(crate) command: &'static str,
@@ -79,7 +79,7 @@ pub(crate) fn load_saved<R: DeserializeOwned>(title: &str) -> Result<Vec<R>> {
 }
 
 fn file_name(title: &str) -> String {
-    title.to_lowercase() + ".json"
+    title.to_lowercase().replace(' ', "-") + ".json"
 }
 
 pub(crate) fn format_seconds(seconds: f64) -> String {

@@ -18,18 +18,28 @@ pub(crate) fn parity(options: &[OsString]) -> Result<()> {
 
 /// Workloads, measured. Only the shipped profile counts.
 pub(crate) fn bench(options: &[OsString]) -> Result<()> {
-    // The embedded API has no upstream: it is measured by the program itself.
-    if options.first().is_some_and(|target| target == OsStr::new("api")) {
-        let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
-        run.args(BENCH).args(["--profile", "dist", "--", "bench"]).args(options);
-        return Err(run.exec().into());
-    }
-    if options.first().is_some_and(|target| target == OsStr::new("cluster")) {
-        return bench_cluster(options);
+    let target = options.first().and_then(|target| target.to_str()).unwrap_or_default();
+    match target {
+        // Neither has an upstream side.
+        "api" => return bench_without_upstream(&[], options),
+        "aws-catalog" => return bench_without_upstream(&["--bin", "aws-catalog"], options),
+        "cluster" => return bench_cluster(options),
+        _ => {}
     }
     let programs = ["solve", "solve-heap", "disrupt", "disrupt-heap"];
     let needed: Vec<_> = programs.into_iter().flat_map(|program| ["--bin", program]).collect();
     build_and_run("dist", &needed, "bench", options)
+}
+
+/// Builds the programs that measure us, then runs the bench.
+fn bench_without_upstream(needed: &[&str], options: &[OsString]) -> Result<()> {
+    let profile = ["--profile", "dist"];
+    let mut build = process::cargo(&["build", "--locked", "--no-default-features"]);
+    build.args(BENCH).args(needed).args(profile);
+    process::run(build)?;
+    let mut run = process::cargo(&["run", "--locked", "-q", "--no-default-features"]);
+    run.args(BENCH).args(profile).args(["--", "bench"]).args(options);
+    Err(run.exec().into())
 }
 
 /// Builds our controller and upstream's, then measures both as processes.
