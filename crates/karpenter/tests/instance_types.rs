@@ -59,7 +59,7 @@ fn requirements_filter_the_types_of_a_region() {
 }
 
 #[test]
-fn node_pools_show_what_each_requirement_removes() {
+fn node_pools_show_the_number_of_types_that_each_requirement_removes() {
     let ran = instance_types(&[US_WEST_2, &["-f", "aws", "--limit", "2"]].concat(), "");
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     insta::assert_snapshot!(ran.stdout, @r"

@@ -75,7 +75,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     let provider = args.provider.or(default);
     let request =
         ProviderRequest::new(provider, args.region.as_deref(), environment_region.as_deref(), None)
-            .map_err(usage)?;
+            .map_err(|diagnostic| usage(*diagnostic))?;
     let input = if args.paths.is_empty() { one_pool() } else { read_pools(args)? };
     let ReadInput { objects: mut gathered, unreadable } = input;
     gathered.objects.fill_defaults(&request.default_class());
@@ -83,7 +83,8 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     gathered.remarks.extend(missing);
     let chosen = provider::choose_provider(&request, &mut gathered, clock::now())?;
     let pool_types = pool_types(gathered, chosen);
-    let requirements = parse_requirements(args, &pool_types).map_err(usage)?;
+    let requirements =
+        parse_requirements(args, &pool_types).map_err(|diagnostic| usage(*diagnostic))?;
     for remark in &pool_types.remarks {
         print_to_stderr(&remark_text(remark));
     }
@@ -95,7 +96,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     Ok(if is_fine { Outcome::Success } else { Outcome::Finding })
 }
 
-fn usage(diagnostic: Box<Diagnostic>) -> Failure {
+fn usage(diagnostic: Diagnostic) -> Failure {
     Failure::Usage(diagnostic.help_command("karpenter instance-types --help").into())
 }
 

@@ -1,4 +1,4 @@
-//! Applies requirements to instance types, one after the other, and sorts what is left.
+//! Applies requirements to instance types, one after the other, and sorts the rest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
