@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum)]
     provider: Option<Provider>,
 
-    /// Requirement as in a NodePool: KEY OPERATOR [VALUES]; may be repeated
+    /// Requirement as in a NodePool, "KEY OPERATOR VALUES" as below; may be repeated
     #[arg(long = "requirement", value_name = "REQUIREMENT")]
     requirements: Vec<String>,
 
