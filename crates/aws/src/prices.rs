@@ -20,9 +20,6 @@ pub(crate) mod tests;
 
 use product::{bare_metal_products, compute_products, product_price};
 
-/// The table that serves regions without one.
-pub const DEFAULT_REGION: &str = "us-east-1";
-
 /// The prices of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PriceList {
@@ -106,7 +103,7 @@ fn is_usable_on_demand(price: f64) -> bool {
 /// Returns the table of a region, or that of us-east-1.
 pub fn table_for_region<'t>(tables: &'t [PriceTable], region: &str) -> Option<&'t PriceTable> {
     let of = |region: &str| tables.iter().find(|table| table.region == region);
-    of(region).or_else(|| of(DEFAULT_REGION))
+    of(region).or_else(|| of(crate::tables::FALLBACK_PRICE_REGION))
 }
 
 /// Returns the region whose endpoint of the pricing API serves a region.

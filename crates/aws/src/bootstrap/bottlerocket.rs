@@ -6,7 +6,7 @@ use karpenter_api::grammar::format_duration;
 use toml::{Table, Value};
 
 use super::bottlerocket_settings::{
-    BOOTSTRAP_COMMANDS, KUBERNETES, SettingType, reads_as, remove_unknown,
+    BOOTSTRAP_COMMANDS, KUBERNETES, SettingType, check_setting_type, remove_unknown,
 };
 use super::{BootstrapError, BootstrapInput, UserData, line_number};
 
@@ -59,7 +59,7 @@ fn take_typed(
     known: &SettingType,
 ) -> Result<Value, BootstrapError> {
     let value = settings.remove(key).unwrap_or_else(|| Value::Table(Table::new()));
-    reads_as(&value, known, &format!("settings.{key}")).map_err(BootstrapError::Toml)?;
+    check_setting_type(&value, known, &format!("settings.{key}")).map_err(BootstrapError::Toml)?;
     Ok(value)
 }
 

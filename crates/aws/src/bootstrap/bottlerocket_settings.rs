@@ -116,22 +116,27 @@ impl SettingType {
 }
 
 /// Checks the types of all known keys; the error names the path and both types.
-pub(super) fn reads_as(value: &Value, expected: &SettingType, path: &str) -> Result<(), String> {
+pub(super) fn check_setting_type(
+    value: &Value,
+    expected: &SettingType,
+    path: &str,
+) -> Result<(), String> {
     match (expected, value) {
         (Text, Value::String(_)) | (Integer, Value::Integer(_)) | (Boolean, Value::Boolean(_)) => {
             Ok(())
         }
         (Unsigned, Value::Integer(number)) if u32::try_from(*number).is_ok() => Ok(()),
-        (List(of), Value::Array(items)) => items
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, item)| reads_as(item, of, &format!("{path}[{index}]"))),
-        (Map(of), Value::Table(table)) => {
-            table.iter().try_for_each(|(key, value)| reads_as(value, of, &format!("{path}.{key}")))
+        (List(of), Value::Array(items)) => {
+            items.iter().enumerate().try_for_each(|(index, item)| {
+                check_setting_type(item, of, &format!("{path}[{index}]"))
+            })
         }
+        (Map(of), Value::Table(table)) => table
+            .iter()
+            .try_for_each(|(key, value)| check_setting_type(value, of, &format!("{path}.{key}"))),
         (Struct(fields), Value::Table(table)) => {
             fields.iter().try_for_each(|(key, expected)| match table.get(*key) {
-                Some(value) => reads_as(value, expected, &format!("{path}.{key}")),
+                Some(value) => check_setting_type(value, expected, &format!("{path}.{key}")),
                 None => Ok(()),
             })
         }
